@@ -1,0 +1,287 @@
+"""A fake: stands in for a GPU server behind vLLM's OpenAI-compatible API ("U" in the tests).
+
+It answers like vLLM 0.32 unless a `Script` says otherwise, and logs what it received and when
+its peer went away. No model runs here: the text is an echo, the engine's figures are made up.
+
+    async with Upstream() as u: ...         # in the test's own event loop
+    with UpstreamThread() as u: ...         # beside a test that is not asynchronous
+    python -m tests.fakes.upstream --port 9100 --model mock --first-content-ms 50
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from http import HTTPStatus
+from typing import Any, Self
+
+from . import wire
+from .answer import model_list
+from .background import Background
+from .connection import Connection
+from .process import serve
+from .record import Record
+from .script import METRICS, Script, error_body
+
+_CHAT = "/v1/chat/completions"
+
+
+class Upstream:
+    """The fake server; `requests` logs the chat requests, `others` everything else."""
+
+    def __init__(
+        self,
+        script: Script | None = None,
+        *,
+        scripts: Mapping[str, Script] | None = None,
+        models: Sequence[str] = ("mock",),
+        api_key: str | None = None,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        keep: int | None = None,
+    ) -> None:
+        """`scripts` are by model name; `keep` bounds the log, for long runs."""
+        self.script = script or Script()
+        self.scripts = dict(scripts or {})
+        self.marked: dict[str, Script] = {}  # by a marker inside the last user text
+        self.models = tuple(dict.fromkeys((*models, *self.scripts)))
+        self.api_key = api_key
+        self.requests: list[Record] = []
+        self.others: list[Record] = []
+        self.host, self.port = host, port
+        self.connections = 0  # ever opened
+        self.active = 0  # chat requests being answered now
+        self.peak_active = 0
+        self._keep = keep
+        self._count = 0
+        self._queue: deque[Script] = deque()
+        self._open: set[Connection] = set()
+        self._waiting: list[asyncio.Future[None]] = []
+        self._server: asyncio.Server | None = None
+        self._started_s = int(time.time())
+
+    @property
+    def url(self) -> str:
+        """The address without a path, as routes name it."""
+        return f"http://{self.host}:{self.port}"
+
+    def enqueue(self, *scripts: Script) -> None:
+        """Answers the next chat requests with these, one each, before any other script."""
+        self._queue.extend(scripts)
+
+    async def start(self) -> None:
+        """Listens; a port of 0 takes a free one."""
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(
+            lambda: Connection(self), self.host, self.port, backlog=1024
+        )
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def stop(self) -> None:
+        """Stops listening and resets what is still connected, as a killed server would."""
+        if self._server is not None:
+            self._server.close()
+            for connection in list(self._open):
+                connection.reset()
+            await self._server.wait_closed()
+            await asyncio.sleep(0)  # connection_lost is called in the next turn
+            self._server = None
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    async def wait_for_request(self, n: int = 1, timeout_s: float = 5.0) -> Record:
+        """The `n`-th chat request (from 1), as soon as it was received."""
+        await self._wait(lambda: len(self.requests) >= n, timeout_s, f"request {n}")
+        return self.requests[n - 1]
+
+    async def wait_closed(self, i: int = 0, timeout_s: float = 5.0) -> float:
+        """When the peer of `requests[i]` closed before its whole answer was sent."""
+        await self._wait(lambda: self._closed_at(i) is not None, timeout_s, f"the close of {i}")
+        closed = self._closed_at(i)
+        assert closed is not None
+        return closed
+
+    async def wait_finished(self, i: int = 0, timeout_s: float = 5.0) -> Record:
+        """The record of `requests[i]`, as soon as its whole answer was sent."""
+        await self._wait(
+            lambda: len(self.requests) > i and self.requests[i].finished,
+            timeout_s,
+            f"the end of {i}",
+        )
+        return self.requests[i]
+
+    def opened(self, connection: Connection) -> None:
+        """Counts a new connection."""
+        self.connections += 1
+        self._open.add(connection)
+
+    def closed(self, connection: Connection) -> None:
+        """Forgets a connection."""
+        self._open.discard(connection)
+
+    def received(self, head: wire.Head, body: bytes) -> tuple[Record, Script | None]:
+        """Logs a request and chooses its script: queued, marked, by model, default."""
+        self._count += 1
+        record = Record(
+            head.method, head.path, head.headers, body, time.monotonic(), number=self._count
+        )
+        if (head.method, head.path.split("?")[0]) != ("POST", _CHAT):
+            self._log(self.others, record)
+            return record, None
+        self._log(self.requests, record)
+        self.active += 1
+        self.peak_active = max(self.peak_active, self.active)
+        self.changed()
+        return record, self._choose(record)
+
+    def ended(self) -> None:
+        """Says that a chat request is no longer being answered."""
+        self.active -= 1
+
+    def plain(self, record: Record) -> tuple[int, bytes]:
+        """Status and JSON body for what is not a chat completion."""
+        path = record.path.split("?")[0]
+        if path in ("/health", "/ping"):
+            return HTTPStatus.OK, b""
+        if path == "/v1/models":
+            if self._refuses(record):
+                return HTTPStatus.UNAUTHORIZED, b'{"error":"Unauthorized"}'
+            return HTTPStatus.OK, model_list(self.models, self._started_s)
+        return HTTPStatus.NOT_FOUND, b'{"detail":"Not Found"}'
+
+    def changed(self) -> None:
+        """Wakes whoever waits for a change in the records."""
+        waiting, self._waiting = self._waiting, []
+        for future in waiting:
+            if not future.done():
+                future.set_result(None)
+
+    async def _wait(self, holds: Callable[[], bool], timeout_s: float, what: str) -> None:
+        deadline = time.monotonic() + timeout_s
+        while not holds():
+            left = deadline - time.monotonic()
+            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append(future)
+            await asyncio.wait([future], timeout=left)
+            if not future.done():
+                raise TimeoutError(f"the fake upstream did not see {what} within {timeout_s} s")
+
+    def _closed_at(self, i: int) -> float | None:
+        return self.requests[i].t_closed_by_peer if len(self.requests) > i else None
+
+    def _choose(self, record: Record) -> Script:
+        if self._refuses(record):
+            return Script(status=401, body=b'{"error":"Unauthorized"}')
+        try:
+            model = str(record.json.get("model"))
+        except (ValueError, TypeError):
+            return Script(status=400, body=error_body(400, "the body is not a JSON object"))
+        if self._queue:
+            return self._queue.popleft()
+        for marker, script in self.marked.items():
+            if marker.encode() in record.body:
+                return script
+        if model not in self.models:
+            missing = f"The model `{model}` does not exist."
+            return Script(status=404, body=error_body(404, missing, "model"))
+        return self.scripts.get(model, self.script)
+
+    def _refuses(self, record: Record) -> bool:
+        return self.api_key is not None and (
+            record.header("authorization") != f"Bearer {self.api_key}"
+        )
+
+    def _log(self, records: list[Record], record: Record) -> None:
+        records.append(record)
+        if self._keep is not None and len(records) > 2 * self._keep:
+            del records[: self._keep]
+
+
+class UpstreamThread:
+    """The same server in a thread; the waiting helpers block."""
+
+    def __init__(self, script: Script | None = None, **options: Any) -> None:
+        self.server = Upstream(script, **options)
+        self._background = Background(self.server)
+
+    def __enter__(self) -> Self:
+        self._background.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._background.stop()
+
+    @property
+    def url(self) -> str:
+        """The address without a path."""
+        return self.server.url
+
+    @property
+    def requests(self) -> list[Record]:
+        """The chat requests so far."""
+        return self.server.requests
+
+    def enqueue(self, *scripts: Script) -> None:
+        """See `Upstream.enqueue`."""
+        self.server.enqueue(*scripts)
+
+    def wait_for_request(self, n: int = 1, timeout_s: float = 5.0) -> Record:
+        """See `Upstream.wait_for_request`."""
+        return self._background.run(self.server.wait_for_request(n, timeout_s))
+
+    def wait_closed(self, i: int = 0, timeout_s: float = 5.0) -> float:
+        """See `Upstream.wait_closed`."""
+        return self._background.run(self.server.wait_closed(i, timeout_s))
+
+    def wait_finished(self, i: int = 0, timeout_s: float = 5.0) -> Record:
+        """See `Upstream.wait_finished`."""
+        return self._background.run(self.server.wait_finished(i, timeout_s))
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs the fake as a process; the first line on stdout is {"url": …, "pid": …}."""
+    parser = argparse.ArgumentParser(prog="upstream", description="A fake GPU server.")
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--model", action="append", help="a name to serve (default: mock)")
+    parser.add_argument("--api-key")
+    parser.add_argument("--head-ms", type=float, default=0.0)
+    parser.add_argument("--first-content-ms", type=float, default=0.0)
+    parser.add_argument("--gap-ms", type=float, default=0.0)
+    parser.add_argument("--chunks", type=int, help="content deltas (default: one a word)")
+    parser.add_argument("--metrics", action="store_true", help="per-request metrics, made up")
+    parser.add_argument("--marked", default="{}", help="JSON: {marker in the text: {script}}")
+    given = parser.parse_args(arguments)
+    script = Script(
+        head_ms=given.head_ms,
+        first_content_ms=given.first_content_ms,
+        gap_ms=given.gap_ms,
+        chunks=given.chunks,
+        metrics=METRICS if given.metrics else None,
+    )
+    fake = Upstream(
+        script,
+        models=given.model or ("mock",),
+        api_key=given.api_key,
+        host=given.host,
+        port=given.port,
+        keep=1000,
+    )
+    fake.marked = {mark: Script(**fields) for mark, fields in json.loads(given.marked).items()}
+    serve(
+        fake,
+        lambda u: {"url": u.url, "port": u.port, "models": u.models, "pid": os.getpid()},
+        lambda u: {"connections": u.connections, "peak_active": u.peak_active},
+    )
+
+
+if __name__ == "__main__":
+    main()
