@@ -202,6 +202,9 @@ class _Pump:
                 self._sink.write(data)
                 await self._sink.drain()
             except OSError:
+                # The sink is gone; its reset reaches the source after the way back.
+                back_ms = self._link.down_ms if self._up else self._link.up_ms
+                await _sleep_until(time.monotonic() + back_ms / 1000)
                 _reset(self._back)
                 return
 
