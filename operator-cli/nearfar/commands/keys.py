@@ -1,0 +1,244 @@
+"""nearfar keys: create, list, revoke and rotate API keys."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from edge_frontend.keys import PERMISSIONS
+from nearfar import checkout, console, credentials, keyring, state
+from nearfar.admin import Admin, Entry, moment
+from nearfar.duration import Duration
+from nearfar.errors import BadInput
+from nearfar.keyring import NewKey
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+HELP = """Create, list, revoke and rotate API keys, of the local stack or of a deployed edge.
+
+A key verifies itself by the operator's secret, so the secret that makes it must be the edge's.
+For the local stack it is found; for another edge give --endpoint, and --secret-file or
+NEARFAR_KEY_SECRET.
+
+\b
+Examples:
+  nearfar keys create --tenant acme --expires 90d
+  nearfar keys list
+  nearfar keys revoke 1f2e3d4c5b6a
+  nearfar keys rotate 1f2e3d4c5b6a --grace 24h
+  nearfar keys rotate --secret
+"""
+
+
+@click.group("keys", help=HELP)
+def command() -> None: ...
+
+
+def _reach(function: F) -> F:
+    """Add the options that say which edge, and by which secret."""
+    for option in (
+        click.option("--json", "as_json", is_flag=True, help="Print one line of JSON."),
+        click.option(
+            "--secret-file",
+            type=click.Path(exists=True, dir_okay=False, path_type=Path),
+            help="File with the operator's secret. Default: NEARFAR_KEY_SECRET, or the local one.",
+        ),
+        click.option(
+            "--endpoint", envvar="NEARFAR_ENDPOINT", help="Edge to tell. Default: the local stack."
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+@command.command("create")
+@click.option("--tenant", required=True, help="Who the key is for.")
+@click.option("--expires", type=Duration(), default="90d", show_default=True)
+@click.option("--model", "models", multiple=True, help="Allowed model; repeat. Default: all.")
+@click.option(
+    "--permission",
+    "permissions",
+    multiple=True,
+    type=click.Choice(PERMISSIONS),
+    help="Repeat for several. Default: chat.",
+)
+@click.option("--label", default="", help="A note for the list.")
+@_reach
+def create(
+    tenant: str,
+    expires: int,
+    models: tuple[str, ...],
+    permissions: tuple[str, ...],
+    label: str,
+    endpoint: str | None,
+    secret_file: Path | None,
+    as_json: bool,
+) -> None:
+    """Make a key and show it once.
+
+    \b
+    Example:
+      nearfar keys create --tenant acme --model my-model --permission chat --permission trace
+    """
+    made = keyring.create(
+        _admin(endpoint, secret_file),
+        tenant=tenant,
+        expires_s=expires,
+        models=models,
+        permissions=permissions,
+        label=label,
+    )
+    _show_new(made, as_json=as_json)
+
+
+@command.command("list")
+@_reach
+def list_(endpoint: str | None, secret_file: Path | None, as_json: bool) -> None:
+    """List the keys that the edge was told of; the keys themselves are nowhere.
+
+    \b
+    Example:
+      nearfar keys list --json
+    """
+    entries, now_s = _admin(endpoint, secret_file).entries(), time.time()
+    if as_json:
+        console.result_json({"keys": [_document(entry, now_s) for entry in entries]})
+        return
+    console.result(
+        f"{'KEY ID':<16} {'TENANT':<16} {'STATUS':<22} {'EXPIRES (UTC)':<17} PERMISSIONS"
+    )
+    for entry in entries:
+        expires = moment(entry.expires_at) if entry.expires_at is not None else ""
+        console.result(
+            f"{entry.key_id:<16} {entry.tenant:<16} {entry.status(now_s):<22} {expires:<17} "
+            f"{','.join(entry.permissions)} {entry.label}".rstrip()
+        )
+
+
+@command.command("revoke")
+@click.argument("key_id")
+@_reach
+def revoke(key_id: str, endpoint: str | None, secret_file: Path | None, as_json: bool) -> None:
+    """End a key; every edge knows within 60 seconds.
+
+    \b
+    Example:
+      nearfar keys revoke 1f2e3d4c5b6a
+    """
+    keyring.revoke(_admin(endpoint, secret_file), key_id)
+    if as_json:
+        console.result_json({"revoked": key_id})
+    else:
+        console.result(f"revoked {key_id}; every edge knows within 60 seconds")
+
+
+@command.command("rotate")
+@click.argument("key_id", required=False)
+@click.option("--grace", type=Duration(), default="24h", show_default=True)
+@click.option("--secret", "of_secret", is_flag=True, help="Rotate the operator's secret instead.")
+@_reach
+def rotate(
+    key_id: str | None,
+    grace: int,
+    of_secret: bool,
+    endpoint: str | None,
+    secret_file: Path | None,
+    as_json: bool,
+) -> None:
+    """Replace a key by one with the same claims; the old one ends after --grace.
+
+    With --secret, replace the operator's secret; keys made with the old one stay valid until the
+    next time.
+
+    \b
+    Examples:
+      nearfar keys rotate 1f2e3d4c5b6a --grace 1h
+      nearfar keys rotate --secret
+    """
+    if of_secret == (key_id is not None):
+        raise BadInput("Name either a KEY_ID or --secret.", "nearfar keys rotate --help")
+    if key_id is not None:
+        made = keyring.rotate(_admin(endpoint, secret_file), key_id, grace)
+        _show_new(made, as_json=as_json)
+    elif endpoint is None and secret_file is None:
+        _rotate_local(as_json=as_json)
+    else:
+        _print_rotated(_secret(secret_file), as_json=as_json)
+
+
+def _rotate_local(*, as_json: bool) -> None:
+    path = checkout.here().make_run() / credentials.FILE
+    credentials.save(path, credentials.rotated(credentials.ensure(path)))
+    if as_json:
+        console.result_json({"rotated": str(path), "restart_needed": True})
+        return
+    console.result(f"{path} holds a new secret; the old one stays valid as the previous one.")
+    console.result("Next step: restart the stack (./nearfar down, ./nearfar up).")
+
+
+def _print_rotated(current: str, *, as_json: bool) -> None:
+    """Print what to set at a deployed edge: we cannot change its variables from here."""
+    rotated = credentials.rotated(credentials.Credentials(current))
+    variables = {
+        "NEARFAR_KEY_SECRET": rotated.key_secret,
+        "NEARFAR_KEY_SECRET_PREVIOUS": rotated.key_secret_previous,
+    }
+    if as_json:
+        console.result_json(variables)
+        return
+    console.say("set both variables at every edge, and keep the first for the next command:")
+    for name, value in variables.items():
+        console.result(f"{name}={value}")
+
+
+def _admin(endpoint: str | None, secret_file: Path | None) -> Admin:
+    if endpoint is None:
+        endpoint = state.require(checkout.here()).endpoint
+        secret_file = secret_file or checkout.here().run / credentials.FILE
+    return Admin(endpoint, _secret(secret_file))
+
+
+def _secret(path: Path | None) -> str:
+    found = credentials.operator_secret(path)
+    if found is None:
+        raise BadInput(
+            "The operator's secret is not known.", "pass --secret-file, or set NEARFAR_KEY_SECRET."
+        )
+    return found
+
+
+def _show_new(made: NewKey, *, as_json: bool) -> None:
+    claims = made.claims
+    if as_json:
+        console.result_json(
+            {
+                "api_key": made.key,
+                "key_id": claims.key_id,
+                "tenant": claims.tenant,
+                "expires_at": claims.expires_at,
+                "models": list(claims.models),
+                "permissions": list(claims.permissions),
+            }
+        )
+        return
+    console.say(f"key {claims.key_id} for {claims.tenant}, until {moment(claims.expires_at)} UTC")
+    console.say("it is shown this once and stored nowhere:")
+    console.result(made.key)
+
+
+def _document(entry: Entry, now_s: float) -> dict[str, Any]:
+    return {
+        "key_id": entry.key_id,
+        "tenant": entry.tenant,
+        "status": entry.status(now_s),
+        "expires_at": entry.expires_at,
+        "revoked_at": entry.revoked_at,
+        "created_at": entry.created_at,
+        "models": list(entry.models),
+        "permissions": list(entry.permissions),
+        "label": entry.label,
+    }
