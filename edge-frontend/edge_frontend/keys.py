@@ -78,10 +78,10 @@ def verify(key: str, secrets: tuple[str, ...], now_s: float) -> Claims:
     """
     if not key.startswith(PREFIX) or len(key) > MAX_KEY_CHARS or not key.isascii():
         raise InvalidKey("not a key of this service")
-    payload, _, mac = key[len(PREFIX) :].partition(".")
-    given = _decode(mac)
+    payload, _, given = key[len(PREFIX) :].partition(".")
+    # The text is compared, not the bytes it decodes to: base64 has several spellings of one value.
     # Every secret is tried, so that the time says nothing about which one matched.
-    matches = [hmac.compare_digest(_mac(secret, payload), given) for secret in secrets]
+    matches = [hmac.compare_digest(_encode(_mac(secret, payload)), given) for secret in secrets]
     if not any(matches):
         raise InvalidKey("not a key of this service")
     claims = _claims(_decode(payload))

@@ -1,0 +1,97 @@
+"""The component's entry: from the host's request to the flow and back, on Spin and on wasmtime.
+
+One source, two builds: the build for plain wasmtime has no Spin imports, and says so by their
+absence. What is remembered here between requests is a hint; a host may start an instance for each.
+"""
+
+from __future__ import annotations
+
+import encodings.idna  # noqa: F401  nothing can be imported once the component is built
+from collections.abc import Awaitable
+
+import componentize_py_async_support as tasks
+from edge_frontend import flow, settings
+from edge_frontend.adapters.wasi_clock import WasiClock
+from edge_frontend.adapters.wasi_http import WasiInbound, WasiUpstream, respond
+from edge_frontend.errors import EdgeError
+from edge_frontend.exchange import Exchange, Instance
+from edge_frontend.ports import Ports, Reply, Store
+from spin_sdk.wit.exports import HttpHandler as Base
+from spin_sdk.wit.imports import wasi_cli_environment_0_3_0 as environment
+from spin_sdk.wit.imports import wasi_http_types_0_3_0 as types
+from spin_sdk.wit.imports import wasi_random_random_0_3_0 as random
+
+try:
+    from edge_frontend.adapters import spin_host
+except ImportError:
+    spin_host = None
+    from edge_frontend.adapters.wasi_redis import WasiRedis
+
+_CLOCK = WasiClock()
+_UPSTREAM = WasiUpstream()
+
+
+class HttpHandler(Base):
+    """Answers every request of the component."""
+
+    async def handle(self, request: types.Request) -> types.Response:
+        started_ms = _CLOCK.now_ms()
+        inbound = WasiInbound(request)
+        try:
+            host = await _host()
+        except EdgeError as error:
+            head = (("content-type", "application/json"),)
+            print(error.message, flush=True)
+            return respond(Reply(error.status, head, error.body()))
+        exchange = Exchange.begin(inbound, host.ports, host.settings, host.instance, started_ms)
+        return respond(await flow.handle(exchange))
+
+
+class _Host:
+    """What an instance remembers: settings, connections, hints."""
+
+    def __init__(self, read: settings.Settings, store: Store | None) -> None:
+        self.settings, self.instance = read, Instance()
+        self.ports = Ports(
+            clock=_CLOCK,
+            store=store,
+            upstream=_UPSTREAM,
+            random_bytes=random.get_random_bytes,
+            log=_log,
+            spawn=_spawn,
+        )
+
+
+_remembered: _Host | None = None
+
+
+async def _host() -> _Host:
+    global _remembered
+    if _remembered is None:
+        read = settings.from_variables(await _variables())
+        _remembered = _Host(read, await _store(read))
+    return _remembered
+
+
+async def _variables() -> dict[str, str]:
+    if spin_host is not None:
+        return await spin_host.variables()
+    prefix = "NEARFAR_"
+    found = environment.get_environment()
+    return {name.removeprefix(prefix).lower(): value for name, value in found if name.startswith(prefix)}
+
+
+async def _store(read: settings.Settings) -> Store | None:
+    if spin_host is not None:
+        return await spin_host.open_store(read.store, _CLOCK)
+    if read.store.startswith("redis://"):
+        return WasiRedis(read.store, read.store_timeout_ms)
+    return None
+
+
+def _spawn(work: Awaitable[None]) -> None:
+    tasks.spawn(work)
+
+
+def _log(line: str) -> None:
+    print(line, flush=True)

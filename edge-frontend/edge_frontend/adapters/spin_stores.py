@@ -1,0 +1,113 @@
+"""Store port on Spin: its key-value store, and its Redis client.
+
+A key-value store has no expiry and no conditional write: a value carries the millisecond it expires
+at, and a claim is written and read back, which two requests in the same millisecond may both win.
+Each operation is a round trip to the store of the host.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from .. import redis_commands as commands
+from .. import resp
+from ..errors import StoreDown
+from ..ports import Append, Claim, Delete, Get, Operation, Put, Renew, Result, Slice
+
+_EXPIRY = struct.Struct("<Q")
+
+
+class KeyValue(Protocol):
+    """What this adapter asks of spin:key-value's Store."""
+
+    async def get(self, key: str) -> bytes | None: ...
+    async def set(self, key: str, value: bytes) -> None: ...
+    async def delete(self, key: str) -> None: ...
+
+
+class Redis(Protocol):
+    """What this adapter asks of spin:redis: one command, its reply as in `resp`."""
+
+    async def execute(self, parts: tuple[bytes, ...]) -> resp.Value: ...
+
+
+class SpinRedis:
+    """The operations over the host's Redis client, one round trip each."""
+
+    def __init__(self, redis: Redis, failure: type[Exception]) -> None:
+        self._redis, self._failure = redis, failure
+
+    async def batch(self, operations: Sequence[Operation]) -> tuple[list[Result], int]:
+        results: list[Result] = []
+        try:
+            for operation in operations:
+                reply = await self._redis.execute(commands.parts(operation))
+                results.append(commands.result(operation, reply))
+        except self._failure as error:
+            raise StoreDown("The store failed.") from error
+        return results, len(operations)
+
+
+class SpinKeyValue:
+    """The operations over an open key-value store; `wall_s` dates the expiry."""
+
+    def __init__(
+        self, store: KeyValue, wall_s: Callable[[], float], failure: type[Exception]
+    ) -> None:
+        self._store, self._wall_s, self._failure = store, wall_s, failure
+        self._trips = 0
+
+    async def batch(self, operations: Sequence[Operation]) -> tuple[list[Result], int]:
+        before = self._trips
+        try:
+            results = [await self._perform(operation) for operation in operations]
+        except self._failure as error:
+            raise StoreDown("The store failed.") from error
+        return results, self._trips - before
+
+    async def _perform(self, operation: Operation) -> Result:
+        key, held = operation.key, None
+        if not isinstance(operation, Put):
+            held = await self._get(key)
+        match operation:
+            case Get():
+                return held
+            case Slice(start=start):
+                return (held or b"")[start:]
+            case Put(value=value, ttl_ms=ttl_ms):
+                await self._set(key, value, ttl_ms)
+                return True
+            case Append(value=value, ttl_ms=ttl_ms):
+                await self._set(key, (held or b"") + value, ttl_ms)
+                return True
+            case Claim(value=value, ttl_ms=ttl_ms, unless=unless):
+                if held is not None or await self._get(unless) is not None:
+                    return False
+                await self._set(key, value, ttl_ms)
+                return await self._get(key) == value
+            case Renew(value=value, ttl_ms=ttl_ms):
+                if held != value:
+                    return False
+                await self._set(key, value, ttl_ms)
+                return True
+            case Delete(value=value):
+                if held is None or value not in (None, held):
+                    return False
+                await self._store.delete(key)
+                self._trips += 1
+                return True
+
+    async def _get(self, key: str) -> bytes | None:
+        self._trips += 1
+        stored = await self._store.get(key)
+        if stored is None or len(stored) < _EXPIRY.size:
+            return None
+        (expires_ms,) = _EXPIRY.unpack_from(stored)
+        return stored[_EXPIRY.size :] if expires_ms > self._wall_s() * 1000 else None
+
+    async def _set(self, key: str, value: bytes, ttl_ms: int) -> None:
+        self._trips += 1
+        expires_ms = int(self._wall_s() * 1000) + ttl_ms
+        await self._store.set(key, _EXPIRY.pack(expires_ms) + value)

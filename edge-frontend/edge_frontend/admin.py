@@ -1,0 +1,106 @@
+"""The admin way: which keys there are and which are revoked, for a key with the permission `admin`.
+
+    nf:1:keys       JSON {key id: what is known of it}; never a key, nor anything to make one from
+    nf:1:revoked    JSON {key id: second from which it is revoked}
+
+One document each, written as a whole: two operators who write in the same second may lose one
+change, so a writer reads back what it wrote.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from urllib.parse import parse_qs
+
+from . import revocations
+from .errors import BadRequest, Forbidden, Misconfigured, StoreDown
+from .exchange import Exchange
+from .keys import Claims
+from .ports import Get, Put
+
+KEYS = "nf:1:keys"
+_TTL_MS = 10 * 365 * 86_400_000
+MAX_BODY_BYTES = 10_000
+
+
+async def handle(x: Exchange) -> tuple[int, dict[str, Any]]:
+    """List, register or revoke; answers a status and a document.
+
+    Raises:
+        Forbidden: for a key without the permission `admin`.
+        Misconfigured: when there is no store to keep the list in.
+    """
+    claims = x.authenticate()
+    if "admin" not in claims.permissions:
+        raise Forbidden("This key does not have the permission `admin`.")
+    try:
+        keys, revoked = await _read(x)
+        key_id = x.inbound.path.partition("?")[0].rpartition("/")[2]
+        if x.inbound.method == "PUT":
+            keys[key_id] = _described(key_id, await x.inbound.body(MAX_BODY_BYTES))
+        elif x.inbound.method == "DELETE":
+            revoked[key_id] = _since(x)
+        if x.inbound.method != "GET":
+            keys, revoked = await _write(x, keys, revoked)
+    except StoreDown as error:
+        raise Misconfigured("The near store does not answer, so keys cannot be listed.") from error
+    return 200, {"keys": list(keys.values()), "revoked": revoked}
+
+
+async def _read(x: Exchange) -> tuple[dict[str, Any], dict[str, float]]:
+    keys, revoked = await x.near(Get(KEYS), Get(revocations.KEY))
+    known = revocations.parse(revoked if isinstance(revoked, bytes) else None)
+    return _object(keys if isinstance(keys, bytes) else b"{}"), dict(known)
+
+
+async def _write(
+    x: Exchange, keys: dict[str, Any], revoked: dict[str, float]
+) -> tuple[dict[str, Any], dict[str, float]]:
+    """Write both lists, without what has expired, and read them back."""
+    now = x.ports.clock.wall_s()
+    alive = {name: entry for name, entry in keys.items() if entry["expires_at"] > now}
+    still = {name: at for name, at in revoked.items() if name in alive or name not in keys}
+    await x.near(
+        Put(KEYS, json.dumps(alive).encode(), _TTL_MS),
+        Put(revocations.KEY, json.dumps(still).encode(), _TTL_MS),
+    )
+    keys, revoked = await _read(x)
+    revocations.learn(x, json.dumps(revoked).encode())
+    return keys, revoked
+
+
+def _described(key_id: str, body: bytes) -> dict[str, Any]:
+    """What is known of a key, checked by the same rules as the key itself."""
+    document = _object(body)
+    try:
+        Claims(
+            key_id=key_id,
+            tenant=document["tenant"],
+            expires_at=document["expires_at"],
+            models=tuple(document["models"]),
+            permissions=tuple(document["permissions"]),
+        )
+    except (KeyError, TypeError, ValueError):
+        raise BadRequest("A key needs a tenant, expires_at, models and permissions.") from None
+    kept = ("tenant", "expires_at", "models", "permissions", "created_at", "label")
+    return {"key_id": key_id, **{name: document[name] for name in kept if name in document}}
+
+
+def _since(x: Exchange) -> float:
+    at = parse_qs(x.inbound.path.partition("?")[2]).get("at", [""])[0]
+    if not at:
+        return x.ports.clock.wall_s()
+    if not (at.isascii() and at.isdigit()):
+        raise BadRequest("at must be a number of seconds since 1970.", param="at")
+    return float(at)
+
+
+def _object(text: bytes) -> dict[str, Any]:
+    try:
+        document = json.loads(text)
+    except ValueError:
+        document = None
+    if not isinstance(document, dict):
+        raise BadRequest("The body must be a JSON object.")
+    return document

@@ -1,0 +1,202 @@
+"""Concurrent equal misses: one asks the model server, the others follow its answer.
+
+    nf:1:lease:<hash>      token of the leader; expires by itself, renewed while it works
+    nf:1:waiting:<hash>    somebody follows; renewed by each follower
+    nf:1:live:<token>      the bytes as they came from the model server, for followers
+    nf:1:answer:<hash>     the finished answer
+
+The leader publishes only while somebody waits. A leader that dies leaves a lease that expires; a
+follower then takes over. Nothing here rests on clean-up: a host may drop an instance at any time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from . import cache
+from .errors import StoreDown, UpstreamBroke
+from .exchange import Exchange
+from .ports import Append, Claim, Delete, Get, Operation, Put, Renew, Slice
+
+POLL_MS = 25
+TICK_MS = 250  # how often a leader renews, and looks whether its client and followers are there
+TICK_FOLLOWED_MS = 50
+WAITING_TTL_MS = 2_000
+LIVE_TTL_MS = 120_000
+
+
+def answer_key(name: str) -> str:
+    return f"nf:1:answer:{name}"
+
+
+def lease_key(name: str) -> str:
+    return f"nf:1:lease:{name}"
+
+
+def waiting_key(name: str) -> str:
+    return f"nf:1:waiting:{name}"
+
+
+def live_key(token: bytes) -> str:
+    return f"nf:1:live:{token.decode('latin-1')}"
+
+
+@dataclass(slots=True)
+class Lead:
+    """This request asks the model server, for itself and for whoever follows.
+
+    Without a token it only keeps its answer: nobody can follow it.
+    """
+
+    x: Exchange
+    name: str
+    token: bytes
+    followed: bool = False
+    lost: bool = False
+    _unpublished: list[bytes] = field(default_factory=list)
+
+    def saw(self, data: bytes) -> None:
+        """Keep what came from the model server until it is known whether anybody follows."""
+        if not self.lost:
+            self._unpublished.append(data)
+
+    async def tick(self) -> None:
+        """Renew the lease, see whether anybody follows, publish what has come for them."""
+        if self.lost:
+            return
+        lease_ms = self.x.settings.lease_ms
+        operations: list[Operation] = [
+            Renew(lease_key(self.name), self.token, lease_ms),
+            Get(waiting_key(self.name)),
+        ]
+        if self.followed:
+            operations += self._publish()
+        try:
+            renewed, waiting, *_ = await self.x.near(*operations)
+        except StoreDown:
+            self.lost, self.followed = True, False
+            return
+        self.lost, self.followed = not renewed, bool(waiting and renewed)
+
+    async def finish(self, entry: cache.Entry | None) -> None:
+        """Publish the rest, keep a complete answer, give the lease back. Never fails a request."""
+        operations: list[Operation] = []
+        if self.followed and not self.lost:
+            operations += self._publish()
+        if entry is not None:
+            value = cache.encode(entry)
+            if len(value) <= self.x.settings.cache_max_bytes:
+                ttl_ms = self.x.settings.cache_ttl_s * 1000
+                operations.append(Put(answer_key(self.name), value, ttl_ms))
+        if self.token:
+            operations.append(Delete(lease_key(self.name), self.token))
+        try:
+            if operations:
+                await self.x.near(*operations)
+        except StoreDown:
+            return
+
+    def _publish(self) -> list[Operation]:
+        data, self._unpublished = b"".join(self._unpublished), []
+        return [Append(live_key(self.token), data, LIVE_TTL_MS)] if data else []
+
+
+def alone(x: Exchange, name: str) -> Lead:
+    """A request that keeps its answer but holds no lease."""
+    return Lead(x, name, b"", lost=True)
+
+
+@dataclass(slots=True)
+class Live:
+    """The leader's bytes as a source; its reads are polls of the near store."""
+
+    x: Exchange
+    name: str
+    token: bytes
+    position: int = 0
+    _first: bytes = b""
+
+    async def read(self) -> bytes:
+        """The next bytes of the leader's answer; the stream's own end says when it is over.
+
+        Raises:
+            UpstreamBroke: when the leader is gone before its answer was complete.
+        """
+        if self._first:
+            data, self._first = self._first, b""
+            return data
+        while True:
+            lease, data = await self._poll()
+            if data:
+                return data
+            if lease != self.token:
+                raise UpstreamBroke("The shared answer broke off.")
+            await self.x.ports.clock.sleep_ms(POLL_MS)
+
+    def close(self) -> None:
+        """Nothing to end: the leader sees that nobody waits when the mark expires."""
+
+    async def _poll(self) -> tuple[object, bytes]:
+        try:
+            lease, data, _ = await self.x.near(
+                # The lease is read first: once it is gone, everything has been published.
+                Get(lease_key(self.name)),
+                Slice(live_key(self.token), self.position),
+                Put(waiting_key(self.name), b"1", WAITING_TTL_MS),
+            )
+        except StoreDown as error:
+            raise UpstreamBroke("The shared answer broke off.") from error
+        assert isinstance(data, bytes)
+        self.position += len(data)
+        return lease, data
+
+
+async def look_up(x: Exchange, name: str, policy: cache.Policy, *more: Get) -> tuple[cache.Entry | None, Lead | None, list[object]]:
+    """Ask for an answer and, if there is none, for the lead, all in one batch.
+
+    Answers the entry, the lead if it was won, and the results of the operations in `more`.
+    """
+    token = x.ports.random_bytes(8).hex().encode()
+    operations: list[Operation] = list(more)
+    if policy.read:
+        operations.append(Get(answer_key(name)))
+    if policy.read and policy.keep:
+        claim = Claim(lease_key(name), token, x.settings.lease_ms, unless=answer_key(name))
+        operations.append(claim)
+    results = await x.near(*operations) if operations else []
+    extra, rest = results[: len(more)], results[len(more) :]
+    value = rest[0] if rest else None
+    entry = cache.decode(value) if isinstance(value, bytes) else None
+    won = len(rest) > 1 and rest[1] is True
+    return entry, Lead(x, name, token) if won else None, list(extra)
+
+
+async def join(x: Exchange, name: str) -> cache.Entry | Live | Lead | None:
+    """Wait for another's answer to begin or finish.
+
+    Answers the finished entry, the live answer once it has begun, the lead if the leader died, or
+    None when nothing came within the bound and the request should ask for itself.
+    """
+    started = x.ports.clock.now_ms()
+    token = x.ports.random_bytes(8).hex().encode()
+    while x.ports.clock.now_ms() - started < x.settings.follow_ms:
+        lease, value, _ = await x.near(
+            Get(lease_key(name)),
+            Get(answer_key(name)),
+            Put(waiting_key(name), b"1", WAITING_TTL_MS),
+        )
+        if isinstance(value, bytes):
+            return cache.decode(value)
+        if not isinstance(lease, bytes):
+            claim = Claim(lease_key(name), token, x.settings.lease_ms, unless=answer_key(name))
+            (won,) = await x.near(claim)
+            if won:
+                return Lead(x, name, token)
+        else:
+            live = Live(x, name, lease)
+            (data,) = await x.near(Slice(live_key(lease), 0))
+            if isinstance(data, bytes) and data:
+                live.position, live._first = len(data), data
+                return live
+        await x.ports.clock.sleep_ms(POLL_MS)
+    return None

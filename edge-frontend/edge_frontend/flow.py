@@ -1,0 +1,181 @@
+"""The way of a request, from top to bottom: authenticate → look up → assemble → forward → stream back.
+
+Read this file first. Everything here takes values and ports; which host carries it is not known.
+"""
+
+from __future__ import annotations
+
+import json
+
+from . import account, admin, back, cache, flight, forward, headers, health, prompt, revocations
+from .errors import (
+    BadRequest,
+    EdgeError,
+    Forbidden,
+    MethodNotAllowed,
+    ModelNotFound,
+    NotFound,
+    StoreDown,
+)
+from .exchange import Exchange
+from .ports import Reply
+from .request import ChatRequest, parse
+from .routes import Route
+from .templates import TEMPLATES, Template
+
+
+async def handle(x: Exchange) -> Reply:
+    """Answer one request, whatever it is; a failure becomes the OpenAI error object."""
+    try:
+        return await _dispatch(x)
+    except EdgeError as error:
+        return refuse(x, error)
+
+
+async def chat(x: Exchange) -> Reply:
+    """The request path."""
+    # authenticate: nothing is read before we know who asks
+    claims = x.authenticate()
+    wants_record = x.header("x-nearfar-trace") == "1"
+    if "chat" not in claims.permissions or (wants_record and "trace" not in claims.permissions):
+        raise Forbidden("This key does not have the permission for that.")
+    revocations.check(x)
+    x.mark("authenticate")
+
+    # receive
+    request = parse(await x.inbound.body(x.settings.max_body_bytes))
+    route, template = _route(x, request), _template(x)
+    cap = prompt.output_cap(request, route, x.settings.max_tokens)
+    x.mark("receive")
+
+    # look up: the near store, never anything far
+    policy = cache.policy(request, x.header("x-nearfar-cache"), x.header("cache-control"))
+    name = cache.key(request, route, claims.tenant, template.version, cap) if policy.keep else ""
+    entry, lead = await _look_up(x, name, policy)
+    x.mark("look_up")
+    if entry is not None:
+        x.account.cache = "hit"
+        return back.replay(x, request, entry, wants_record)
+
+    # somebody else may be asking the same thing right now
+    if x.account.cache == "miss" and lead is None:
+        joined = await _join(x, name)
+        x.mark("follow")
+        if isinstance(joined, cache.Entry):
+            x.account.cache = "shared"
+            return back.replay(x, request, joined, wants_record)
+        if isinstance(joined, flight.Live):
+            x.account.cache = "shared"
+            return await back.stream_back(x, request, joined, None, wants_record)
+        lead = joined
+    if lead is None and policy.keep:
+        lead = flight.alone(x, name)
+
+    # assemble
+    outgoing = prompt.assemble(request, route, template, cap)
+    call = forward.call(x, route, prompt.dump(outgoing))
+    x.mark("assemble", "t3")
+
+    # forward, and stream back
+    try:
+        answer = await forward.send(x, call)
+    except EdgeError:
+        if lead is not None:
+            await lead.finish(None)
+        raise
+    return await back.stream_back(x, request, answer.body, lead, wants_record)
+
+
+async def models(x: Exchange) -> Reply:
+    """The models of the routing table that this key may call."""
+    claims = x.authenticate()
+    revocations.check(x)
+    names = [name for name in x.settings.routes.models if claims.allows_model(name)]
+    data = [{"id": name, "object": "model", "created": 0, "owned_by": "nearfar"} for name in names]
+    return respond(x, 200, {"object": "list", "data": data})
+
+
+def respond(x: Exchange, status: int, document: object) -> Reply:
+    """A small JSON answer."""
+    body = json.dumps(document, separators=(",", ":")).encode()
+    head = (*back.common_headers(x), ("content-type", "application/json"))
+    return Reply(status, (*head, ("content-length", str(len(body)))), body)
+
+
+def refuse(x: Exchange, error: EdgeError) -> Reply:
+    """The OpenAI error object, with a line in the log."""
+    x.account.error, x.account.status = error.code, error.status
+    back.log(x)
+    body = error.body()
+    head = (*back.common_headers(x), ("content-type", "application/json"), *error.headers)
+    return Reply(error.status, (*head, ("content-length", str(len(body)))), body)
+
+
+async def _dispatch(x: Exchange) -> Reply:
+    routes = headers.match(x.inbound.path)
+    if not routes:
+        raise NotFound("There is no such route; docs/http.md lists them.")
+    methods = ", ".join([*(route.method for route in routes), "OPTIONS"])
+    if x.inbound.method == "OPTIONS":
+        return Reply(204, (*back.common_headers(x), ("allow", methods)), b"")
+    if x.inbound.method not in {route.method for route in routes}:
+        raise MethodNotAllowed("This route does not have that method.", headers=(("allow", methods),))
+    path = routes[0].path
+    if path == "/v1/chat/completions":
+        return await chat(x)
+    if path == "/v1/models":
+        return await models(x)
+    if path == "/healthz":
+        return respond(x, 200, {"status": "ok"})
+    if path == "/readyz":
+        return respond(x, *await health.ready(x))
+    return respond(x, *await admin.handle(x))
+
+
+def _route(x: Exchange, request: ChatRequest) -> Route:
+    route = x.settings.routes.models.get(request.model)
+    if x.claims is None or route is None or not x.claims.allows_model(route.name):
+        raise ModelNotFound("There is no such model for this key; GET /v1/models lists them.", param="model")
+    category = x.header("x-nearfar-category")
+    x.account.labels |= {
+        "route_table": x.settings.routes.version,
+        "route": route.upstream.name,
+        "model": route.name,
+        "model_revision": route.revision,
+        "template_version": _template(x).version,
+        "category": category if category in x.settings.categories else None,
+        "streamed": request.stream,
+    }
+    return route
+
+
+def _template(x: Exchange) -> Template:
+    template = TEMPLATES.get(x.settings.template)
+    if template is None:
+        raise BadRequest("The configured prompt template does not exist.", status=503)
+    return template
+
+
+async def _look_up(
+    x: Exchange, name: str, policy: cache.Policy
+) -> tuple[cache.Entry | None, flight.Lead | None]:
+    if policy.read:
+        x.account.cache = "miss"
+    due = revocations.due(x)
+    try:
+        entry, lead, more = await flight.look_up(x, name, policy, *due)
+    except StoreDown:
+        x.account.cache = "bypass" if not policy.read else "miss"
+        return None, flight.alone(x, name) if policy.read else None
+    if due:
+        value = more[0]
+        revocations.learn(x, value if isinstance(value, bytes) else None)
+        revocations.check(x)
+    return entry, lead
+
+
+async def _join(x: Exchange, name: str) -> cache.Entry | flight.Live | flight.Lead | None:
+    try:
+        return await flight.join(x, name)
+    except StoreDown:
+        return None

@@ -1,0 +1,123 @@
+"""Forward: the one far call of a request, with only allow-listed headers and the upstream's own key."""
+
+from __future__ import annotations
+
+import json
+from email.utils import parsedate_to_datetime
+
+from . import headers
+from .errors import (
+    ContextTooLong,
+    EdgeError,
+    UpstreamBusy,
+    UpstreamError,
+    UpstreamRejected,
+    UpstreamTimeout,
+)
+from .exchange import Exchange
+from .ports import Answer, Call
+from .routes import Route, Upstream
+
+MAX_ERROR_BYTES = 64_000
+MAX_MESSAGE_CHARS = 500
+REQUESTS_OWN_FAULT = frozenset({400, 413, 422})
+
+
+def call(x: Exchange, route: Route, body: bytes) -> Call:
+    """The request to the model server of a route."""
+    return _call(x, route.upstream, "/v1/chat/completions", body, b"text/event-stream")
+
+
+def probe(x: Exchange, upstream: Upstream) -> Call:
+    """A request that any OpenAI-compatible server answers at once; its method is GET."""
+    return _call(x, upstream, "/v1/models", b"", b"application/json")
+
+
+async def send(x: Exchange, request: Call) -> Answer:
+    """Send it, and answer only with a success.
+
+    Raises:
+        UpstreamError: of the kind that fits; what the server said stays here, except the message
+            of a request's own fault.
+    """
+    x.account.far_trips += 1
+    answer = await x.ports.upstream.send(request)
+    if answer.status == 200:
+        return answer
+    raise await _refusal(x, answer)
+
+
+def _call(x: Exchange, upstream: Upstream, path: str, body: bytes, accept: bytes) -> Call:
+    key = x.settings.upstream_keys.get(upstream.name)
+    head = [
+        ("accept", accept),
+        ("content-type", b"application/json"),
+        ("content-length", str(len(body)).encode()),
+        ("traceparent", x.trace.header().encode()),
+        ("x-request-id", x.account.request_id.encode()),
+    ]
+    if key:
+        head.append(("authorization", b"Bearer " + key.encode()))
+    return Call(
+        scheme=upstream.scheme,
+        authority=upstream.authority,
+        path=upstream.path + path,
+        headers=tuple(head),
+        body=body,
+        connect_timeout_ms=x.settings.connect_timeout_ms,
+        first_byte_timeout_ms=x.settings.first_byte_timeout_ms,
+        between_bytes_timeout_ms=x.settings.between_bytes_timeout_ms,
+    )
+
+
+async def _refusal(x: Exchange, answer: Answer) -> EdgeError:
+    status = answer.status
+    if status in REQUESTS_OWN_FAULT:
+        return _own_fault(x, status, await _message(answer))
+    answer.body.close()
+    if status in (429, 503):
+        retry = ("retry-after", str(retry_after_s(answer, x.ports.clock.wall_s())))
+        return UpstreamBusy("The model server is full; try again later.", status=status, headers=(retry,))
+    if status in (408, 504):
+        return UpstreamTimeout("The model server did not answer in time.")
+    if status in (401, 403, 404):
+        return UpstreamError("The model server refused the edge's own credentials or model.")
+    return UpstreamError("The model server failed.")
+
+
+def _own_fault(x: Exchange, status: int, message: str) -> EdgeError:
+    if any(key and key in message for key in x.settings.upstream_keys.values()):
+        message = ""
+    text = message or "The model server refused the request."
+    if "context length" in text:
+        return ContextTooLong(text, param="messages")
+    return UpstreamRejected(text, status=status)
+
+
+def retry_after_s(answer: Answer, now_s: float) -> int:
+    """The server's Retry-After in whole seconds, at least 1; seconds or an HTTP date (RFC 9110)."""
+    value = headers.first(answer.headers, "retry-after").strip()
+    if value.isascii() and value.isdigit():
+        return max(1, min(int(value), 86_400))
+    try:
+        left = parsedate_to_datetime(value).timestamp() - now_s
+    except ValueError:
+        return 1
+    return max(1, min(-int(-left // 1), 86_400))
+
+
+async def _message(answer: Answer) -> str:
+    """The message of an OpenAI error object, cut; empty when there is none."""
+    body = bytearray()
+    try:
+        while len(body) < MAX_ERROR_BYTES and (data := await answer.body.read()):
+            body += data
+        document = json.loads(bytes(body))
+        message = document.get("error", document).get("message")
+    except (EdgeError, ValueError, AttributeError):
+        return ""
+    finally:
+        answer.body.close()
+    return message[:MAX_MESSAGE_CHARS] if isinstance(message, str) else ""
+
+

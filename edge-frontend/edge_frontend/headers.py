@@ -1,0 +1,77 @@
+"""Every header the edge reads or writes, and every route it has; docs/http.md shows the same table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+READ = {
+    "authorization": "Bearer API key",
+    "cache-control": "no-store, no-cache: keep or read no cached answer",
+    "content-length": "size of the body",
+    "traceparent": "W3C trace context to continue",
+    "x-nearfar-cache": "use: this answer may be cached though it is not deterministic",
+    "x-nearfar-category": "one of the configured categories, for the record",
+    "x-nearfar-trace": "1: send the record back",
+}
+WRITTEN = {
+    "age": "seconds since a cached answer was kept",
+    "allow": "methods of the route",
+    "cache-control": "no-store",
+    "content-length": "size of the body, where it is known",
+    "content-type": "application/json or text/event-stream",
+    "retry-after": "seconds until a retry makes sense",
+    "server-timing": "stages known when the head leaves",
+    "www-authenticate": "how to authenticate",
+    "x-cache": "hit, miss, shared or bypass",
+    "x-request-id": "name of this request in logs and records",
+}
+SENT_UPSTREAM = ("accept", "authorization", "content-length", "content-type", "traceparent", "x-request-id")
+X_CACHE = {
+    "hit": "answered from the cache",
+    "miss": "looked up, not there, answered by the model server",
+    "shared": "answered by the model call of another, equal request",
+    "bypass": "not looked up: not deterministic, or asked not to",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One route; `authentication` is none or the permission its key must have."""
+
+    method: str
+    path: str
+    authentication: str
+
+
+ROUTES = (
+    Route("POST", "/v1/chat/completions", "chat"),
+    Route("GET", "/v1/models", "chat"),
+    Route("GET", "/healthz", "none"),
+    Route("GET", "/readyz", "none"),
+    Route("GET", "/admin/keys", "admin"),
+    Route("PUT", "/admin/keys/{key_id}", "admin"),
+    Route("DELETE", "/admin/keys/{key_id}", "admin"),
+)
+
+
+def match(path: str) -> tuple[Route, ...]:
+    """The routes of a path, whatever the method."""
+    bare = path.partition("?")[0]
+    head, _, key_id = bare.rpartition("/")
+    if head == "/admin/keys" and key_id:
+        bare = "/admin/keys/{key_id}"
+    return tuple(route for route in ROUTES if route.path == bare)
+
+
+def first(headers: Sequence[tuple[str, bytes]], name: str) -> str:
+    """The value of a header as text, the first if there are several, empty if there is none."""
+    for key, value in headers:
+        if key == name:
+            return value.decode("latin-1")
+    return ""
+
+
+def all_of(headers: Sequence[tuple[str, bytes]], name: str) -> list[bytes]:
+    """Every value of a header."""
+    return [value for key, value in headers if key == name]

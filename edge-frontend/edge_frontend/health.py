@@ -1,0 +1,44 @@
+"""Ready or not, and which dependency it is."""
+
+from __future__ import annotations
+
+from . import forward
+from .errors import EdgeError, StoreDown
+from .exchange import Exchange
+from .ports import Get
+
+
+async def ready(x: Exchange) -> tuple[int, dict[str, object]]:
+    """Ask the near store and each upstream once; answers a status and a document."""
+    checks = {"settings": "ok", "store": await _store(x)}
+    for name, upstream in x.settings.routes.upstreams.items():
+        checks[f"upstream {name}"] = await _upstream(x, upstream)
+    bad = [name for name, state in checks.items() if state not in ("ok", "none")]
+    document: dict[str, object] = {"status": "ready" if not bad else "not ready", "checks": checks}
+    if bad:
+        document["not_ready"] = bad
+    return (503 if bad else 200), document
+
+
+async def _store(x: Exchange) -> str:
+    if x.ports.store is None:
+        return "none"
+    try:
+        await x.near(Get("nf:1:ready"))
+    except StoreDown:
+        return "does not answer"
+    return "ok"
+
+
+async def _upstream(x: Exchange, upstream: object) -> str:
+    from .routes import Upstream
+
+    assert isinstance(upstream, Upstream)
+    try:
+        answer = await x.ports.upstream.send(forward.probe(x, upstream))
+    except EdgeError as error:
+        return error.message
+    answer.body.close()
+    if answer.status in (401, 403):
+        return "refuses the edge's key"
+    return "ok" if answer.status < 500 else f"answers {answer.status}"

@@ -1,0 +1,89 @@
+"""The versioned table that maps model names to upstreams, so that a route is part of every record."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+
+@dataclass(frozen=True, slots=True)
+class Upstream:
+    """A model server: where it is, and the path before /v1 if it has one."""
+
+    name: str
+    scheme: str
+    authority: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """What one public model name stands for. `context_tokens` is the model's window, 0 if unknown."""
+
+    name: str
+    upstream: Upstream
+    model: str
+    revision: str
+    context_tokens: int
+    serving_hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class RouteTable:
+    """Every model the edge serves; `version` is the operator's name for this table."""
+
+    version: str
+    upstreams: Mapping[str, Upstream]
+    models: Mapping[str, Route]
+
+    @staticmethod
+    def from_json(text: str) -> RouteTable:
+        """Read the table; docs/configuration.md shows its form.
+
+        Raises:
+            ValueError: saying what is wrong, fit to stand after the variable's name.
+        """
+        try:
+            document = json.loads(text)
+            upstreams = {
+                name: _upstream(name, entry) for name, entry in document["upstreams"].items()
+            }
+            models = {
+                name: _route(name, entry, upstreams) for name, entry in document["models"].items()
+            }
+            version = str(document["version"])
+        except (KeyError, TypeError, AttributeError, json.JSONDecodeError):
+            raise ValueError(
+                'must be JSON {"version", "upstreams": {name: {"url"}}, '
+                '"models": {name: {"upstream"}}}'
+            ) from None
+        if not models:
+            raise ValueError("must map at least one model")
+        return RouteTable(version, upstreams, models)
+
+
+def _upstream(name: str, entry: Mapping[str, Any]) -> Upstream:
+    parts = urlsplit(str(entry["url"]))
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query:
+        raise ValueError(f"upstream {name!r} must have an http or https url")
+    if parts.username is not None:
+        raise ValueError(f"upstream {name!r} must carry no credentials in its url")
+    path = parts.path.rstrip("/").removesuffix("/v1")
+    return Upstream(name, parts.scheme, parts.netloc, path)
+
+
+def _route(name: str, entry: Mapping[str, Any], upstreams: Mapping[str, Upstream]) -> Route:
+    upstream = entry["upstream"]
+    if upstream not in upstreams:
+        raise ValueError(f"model {name!r} names no upstream of the table")
+    return Route(
+        name=name,
+        upstream=upstreams[upstream],
+        model=str(entry.get("model") or name),
+        revision=str(entry.get("revision") or "unknown"),
+        context_tokens=int(entry.get("context_tokens") or 0),
+        serving_hash=str(entry.get("serving_hash") or "unknown"),
+    )

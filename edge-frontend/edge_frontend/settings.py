@@ -1,0 +1,160 @@
+"""The edge's settings, read from variables when a request needs them and never at import.
+
+A variable is named NEARFAR_<NAME> in an environment and nearfar_<name> in Spin. docs/configuration.md
+owns the table; a test compares it with this file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+
+from .errors import Misconfigured
+from .keys import MIN_SECRET_CHARS
+from .routes import RouteTable
+
+SECRET_NAMES = frozenset({"key_secret", "key_secret_previous", "upstream_keys", "store"})
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything an operator sets; times are in the unit their name ends in."""
+
+    routes: RouteTable
+    key_secret: str = field(repr=False)
+    key_secret_previous: str = field(default="", repr=False)
+    upstream_keys: Mapping[str, str] = field(default_factory=dict, repr=False)
+    store: str = field(default="none", repr=False)
+    store_timeout_ms: int = 250
+    cache_ttl_s: int = 3600
+    cache_max_bytes: int = 1_000_000  # Akamai Functions' key-value store takes values up to 1 MB
+    follow_ms: int = 10_000
+    lease_ms: int = 3_000
+    template: str = "plain@1"
+    max_tokens: int = 512
+    max_body_bytes: int = 1_000_000
+    connect_timeout_ms: int = 5_000
+    first_byte_timeout_ms: int = 120_000
+    between_bytes_timeout_ms: int = 60_000
+    environment: str = "local"
+    region: str = "local"
+    categories: tuple[str, ...] = ()
+    fingerprint: str = ""
+
+    @property
+    def key_secrets(self) -> tuple[str, ...]:
+        """The operator's secrets that are valid now, the current one first."""
+        return tuple(secret for secret in (self.key_secret, self.key_secret_previous) if secret)
+
+
+def from_variables(variables: Mapping[str, str]) -> Settings:
+    """Read settings from lower-case names without prefix; an empty value counts as not set.
+
+    Raises:
+        Misconfigured: naming every wrong variable at once, and no value.
+    """
+    wrong: list[str] = []
+    values: dict[str, object] = {}
+    for item in fields(Settings):
+        text = variables.get(item.name, "").strip()
+        if item.name == "fingerprint" or not text:
+            continue
+        try:
+            values[item.name] = _READERS.get(item.name, str)(text)
+        except ValueError as error:
+            wrong.append(f"{variable(item.name)} {error}")
+    wrong += [f"{variable(name)} is not set" for name in _REQUIRED if not variables.get(name)]
+    wrong += _cannot_work_together(values)
+    if wrong:
+        raise Misconfigured("settings: " + "; ".join(sorted(set(wrong))))
+    return Settings(**values, fingerprint=_fingerprint(variables))  # type: ignore[arg-type]
+
+
+def variable(name: str) -> str:
+    """The name of a setting in an environment."""
+    return "NEARFAR_" + name.upper()
+
+
+def names() -> tuple[str, ...]:
+    """The settings a host is asked for."""
+    return tuple(item.name for item in fields(Settings) if item.name != "fingerprint")
+
+
+def _cannot_work_together(values: Mapping[str, object]) -> list[str]:
+    routes, upstream_keys = values.get("routes"), values.get("upstream_keys", {})
+    if not isinstance(routes, RouteTable) or not isinstance(upstream_keys, dict):
+        return []
+    unknown = sorted(set(upstream_keys) - set(routes.upstreams))
+    return [f"{variable('upstream_keys')} names no upstream {name!r}" for name in unknown]
+
+
+def _fingerprint(variables: Mapping[str, str]) -> str:
+    """A short hash of what is set, without the secrets: the same settings, the same hash."""
+    public = {
+        name: variables[name]
+        for name in names()
+        if variables.get(name) and name not in SECRET_NAMES
+    }
+    return hashlib.sha256(json.dumps(public, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def _whole(least: int, most: int) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        if not text.isascii() or not text.isdigit() or not least <= int(text) <= most:
+            raise ValueError(f"must be a whole number from {least} to {most}")
+        return int(text)
+
+    return read
+
+
+def _secret(text: str) -> str:
+    if len(text) < MIN_SECRET_CHARS:
+        raise ValueError(f"must have at least {MIN_SECRET_CHARS} characters")
+    return text
+
+
+def _upstream_keys(text: str) -> dict[str, str]:
+    try:
+        document = json.loads(text)
+    except ValueError:
+        raise ValueError("must be a JSON object of upstream names and keys") from None
+    if not isinstance(document, dict) or not all(
+        isinstance(value, str) and value.isascii() and value.isprintable()
+        for value in document.values()
+    ):
+        raise ValueError("must be a JSON object of upstream names and keys")
+    return document
+
+
+def _store(text: str) -> str:
+    if text != "none" and not text.startswith(("redis://", "kv:")):
+        raise ValueError("must be redis://[:password@]host:port/database, kv:NAME or none")
+    return text
+
+
+def _categories(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+_DAY_MS = 86_400_000
+_REQUIRED = ("routes", "key_secret")
+_READERS: dict[str, Callable[[str], object]] = {
+    "routes": RouteTable.from_json,
+    "key_secret": _secret,
+    "key_secret_previous": _secret,
+    "upstream_keys": _upstream_keys,
+    "store": _store,
+    "store_timeout_ms": _whole(1, 5_000),
+    "cache_ttl_s": _whole(1, 30 * 86_400),
+    "cache_max_bytes": _whole(1_000, 100_000_000),
+    "follow_ms": _whole(0, 600_000),
+    "lease_ms": _whole(500, 60_000),
+    "max_tokens": _whole(1, 1_000_000),
+    "max_body_bytes": _whole(1_000, 100_000_000),
+    "connect_timeout_ms": _whole(1, _DAY_MS),
+    "first_byte_timeout_ms": _whole(1, _DAY_MS),
+    "between_bytes_timeout_ms": _whole(1, _DAY_MS),
+    "categories": _categories,
+}
