@@ -29,7 +29,10 @@ _NOT_FINITE: Final = frozenset({b"inf", b"-inf", b"nan", b"-nan"})
 
 
 class ProtocolError(ValueError):
-    """The peer does not speak RESP, or sent more than is allowed: close the connection."""
+    """The peer does not speak RESP, or sent more than is allowed: close the connection.
+
+    The message holds nothing of what was sent but, at most, the byte that begins no reply.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +131,9 @@ class Reader:
         unread = self._buffer[self._at :]
         self._used += self._at
         self._at = 0
-        self._buffer = b"".join([unread, *self._more])
+        if unread:
+            self._more.insert(0, unread)
+        self._buffer = b"".join(self._more)
         self._more.clear()
 
     def _element(self) -> Value | _Open | NeedMore:
@@ -216,30 +221,30 @@ def _size(line: bytes) -> int | None:
         return int(line)
     if line == b"-1":
         return None
-    raise ProtocolError(f"the store sent {line[:32]!r} as a length")
+    raise ProtocolError("the store sent a length that is no number")
 
 
 def _integer(line: bytes) -> int:
     digits = line[1:] if line[:1] in (b"-", b"+") else line
     if not digits.isdigit() or len(digits) > _INT64_DIGITS:
-        raise ProtocolError(f"the store sent {line[:32]!r} as an integer")
+        raise ProtocolError("the store sent an integer that is none")
     return int(line)
 
 
 def _big(line: bytes) -> int:
     digits = line[1:] if line[:1] in (b"-", b"+") else line
     if not digits.isdigit() or len(digits) > _MAX_BIG_DIGITS:
-        raise ProtocolError(f"the store sent {line[:32]!r} as a big number")
+        raise ProtocolError("the store sent a big number that is none")
     return int(line)
 
 
 def _double(line: bytes) -> float:
     if line.strip(b"0123456789+-.eE") and line not in _NOT_FINITE:
-        raise ProtocolError(f"the store sent {line[:32]!r} as a double")
+        raise ProtocolError("the store sent a double that is none")
     try:
         return float(line)
     except ValueError as error:
-        raise ProtocolError(f"the store sent {line[:32]!r} as a double") from error
+        raise ProtocolError("the store sent a double that is none") from error
 
 
 def _boolean(line: bytes) -> bool:
@@ -247,12 +252,12 @@ def _boolean(line: bytes) -> bool:
         return True
     if line == b"f":
         return False
-    raise ProtocolError(f"the store sent {line[:32]!r} as a boolean")
+    raise ProtocolError("the store sent a boolean that is none")
 
 
 def _null(line: bytes) -> None:
     if line:
-        raise ProtocolError(f"the store sent {line[:32]!r} as a null")
+        raise ProtocolError("the store sent a null that is none")
 
 
 def _simple(line: bytes) -> bytes:
