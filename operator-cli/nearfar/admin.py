@@ -16,8 +16,8 @@ from urllib.parse import quote
 import httpx
 
 from edge_frontend import keys
-from nearfar.client import Edge, check, mapped_errors
 from nearfar.errors import BadInput, Refused
+from nearfar.exchange import Edge, check, mapped_errors
 
 ADMIN_KEY_S = 60
 TIMEOUT_S = 10.0
@@ -92,7 +92,7 @@ class Admin:
             if response.status_code == 401:
                 raise Refused(
                     f"{self.endpoint} does not accept the operator's secret.",
-                    "use the secret the edge was started with; restart a local stack after rotating.",
+                    "use the secret of that edge; restart a local stack after rotating.",
                     status=401,
                 )
             check(response)

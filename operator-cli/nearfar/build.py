@@ -54,15 +54,12 @@ def component(checkout: Checkout, host: Host, say: Say) -> Path:
     """Return the component for this host, built first if its source changed."""
     checkout.build.mkdir(parents=True, exist_ok=True)
     with _only_one(checkout.build / "busy"):
+        source = source_hash(checkout)
         if host == "spin":
-            return _component(checkout, "edge-spin.wasm", (), say)
-        wasm = _component(
-            checkout,
-            "edge.wasm",
-            ("-d", str(checkout.edge / "wit"), "componentize", "-i", LOCAL_WORLD),
-            say,
-        )
-        return _compiled(wasm, source_hash(checkout), say)
+            return _component(checkout, source, "edge-spin.wasm", ("componentize",), say)
+        flags = ("-d", str(checkout.edge / "wit"), "componentize", "-i", LOCAL_WORLD)
+        wasm = _component(checkout, source, "edge.wasm", flags, say)
+        return _compiled(wasm, source, say)
 
 
 def source_hash(checkout: Checkout) -> str:
@@ -76,10 +73,11 @@ def source_hash(checkout: Checkout) -> str:
     return digest.hexdigest()
 
 
-def _component(checkout: Checkout, name: str, flags: tuple[str, ...], say: Say) -> Path:
-    flags = flags or ("componentize",)
+def _component(
+    checkout: Checkout, source: str, name: str, flags: tuple[str, ...], say: Say
+) -> Path:
     path = checkout.build / name
-    artifact = Artifact(path, _hash(source_hash(checkout), WORLD, *flags[-2:]))
+    artifact = Artifact(path, _hash(source, WORLD, *flags))
     if artifact.is_current():
         return path
     if not (checkout.edge / "app.py").exists():

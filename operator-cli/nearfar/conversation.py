@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 
 import httpx
 
-from nearfar.client import TIMEOUT, Answer, Edge, Question, ask
+from nearfar.client import Answer, Question, ask
 from nearfar.errors import NearfarError
+from nearfar.exchange import TIMEOUT, Edge
 
 COMMANDS = "/reset forgets what was said, /exit ends; ctrl-C stops an answer"
 

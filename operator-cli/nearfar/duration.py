@@ -27,7 +27,7 @@ def parse(text: str) -> int:
     return seconds
 
 
-class Duration(click.ParamType):
+class Duration(click.ParamType[int]):
     """An option's value in seconds."""
 
     name = "duration"

@@ -34,6 +34,7 @@ class Engine:
 
     server: server.Server
     name: str = "engine"
+    needed: bool = True
 
     @property
     def pid(self) -> int:

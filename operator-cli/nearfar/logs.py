@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import deque
 from collections.abc import Iterator
@@ -38,6 +39,7 @@ def tidy(data: bytes) -> Iterator[str]:
     for line in data.decode("utf-8", "replace").splitlines():
         text = _CONTROL.sub("", line).rstrip()
         if text:
+            text = brief(text)
             yield text if len(text) <= _MAX_LINE_CHARS else text[:_MAX_LINE_CHARS] + " …"
 
 
@@ -47,3 +49,19 @@ def last_lines(log: Path, count: int = LAST_LINES) -> list[str]:
         return list(deque(tidy(log.read_bytes()), maxlen=count))
     except FileNotFoundError:
         return []
+
+
+def brief(line: str) -> str:
+    """Shorten the edge's account of one request to a line that fits a screen; others stay."""
+    if not line.startswith('{"time"'):
+        return line
+    try:
+        record = json.loads(line)
+        first, total = record["edge"]["t5"], record["edge"]["t6"]
+        parts = [str(record["status"]), f"cache {record['cache']}", str(record["model"])]
+        parts += [f"first content {first:.1f} ms"] if first is not None else []
+        parts += [f"total {total:.1f} ms"] if total is not None else []
+        parts += [str(record["error"])] if record["error"] else []
+        return " · ".join([*parts, record["request_id"]])
+    except (ValueError, KeyError, TypeError):
+        return line

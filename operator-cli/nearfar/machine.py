@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from nearfar import program
+from nearfar import program, state
 from nearfar.checkout import Checkout
 from nearfar.errors import NearfarError
 from nearfar.ports import check_port
+from nearfar.state import State
 
 Verdict = Literal["ok", "optional", "missing"]
 
@@ -50,7 +51,7 @@ def look(
     yield _amount("memory", _memory_bytes(), MEMORY_BYTES, "free some, or use up --upstream.")
     disk = shutil.disk_usage(checkout.root).free
     yield _amount("disk", disk, DISK_BYTES, "free some where this checkout lies.")
-    yield _port(port)
+    yield _port(port, state.read(checkout))
     yield _engine(checkout)
     if network:
         yield _registry()
@@ -88,7 +89,9 @@ def _memory_bytes() -> int | None:
     return int(kib) * 1024 if kib else None
 
 
-def _port(port: int) -> Finding:
+def _port(port: int, running: State | None) -> Finding:
+    if running is not None and running.endpoint.endswith(f":{port}"):
+        return Finding(f"port {port}", "ok", "the running stack listens there")
     try:
         check_port(port)
     except NearfarError as error:

@@ -7,19 +7,19 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from nearfar.errors import Missing, PartDied
 from nearfar.guard import Guard, end_groups
+from nearfar.interrupt import undisturbed
 from nearfar.logs import last_lines
 
 
 class Part(Protocol):
-    """One running part of the stack."""
+    """One running part of the stack; the others cannot do without it if it is `needed`."""
 
     @property
     def name(self) -> str: ...
@@ -27,6 +27,8 @@ class Part(Protocol):
     def pid(self) -> int: ...
     @property
     def log(self) -> Path: ...
+    @property
+    def needed(self) -> bool: ...
 
     def check(self) -> None:
         """Raise PartDied if it has ended."""
@@ -45,6 +47,7 @@ class Child:
     log: Path
     popen: subprocess.Popen[bytes]
     guard: Guard
+    needed: bool = True
 
     @property
     def pid(self) -> int:
@@ -75,28 +78,37 @@ class Child:
 
 
 def start(
-    name: str, argv: Sequence[str], *, log: Path, env: Mapping[str, str], guard: Guard, cwd: Path
+    name: str,
+    argv: Sequence[str],
+    *,
+    log: Path,
+    env: Mapping[str, str],
+    guard: Guard,
+    cwd: Path,
+    needed: bool = True,
 ) -> Child:
     """Start one part; its output goes to `log`, which begins anew."""
     handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
-    try:
-        popen = subprocess.Popen(
-            argv,
-            stdin=subprocess.DEVNULL,
-            stdout=handle,
-            stderr=handle,
-            env=dict(env),
-            cwd=cwd,
-            start_new_session=True,
-        )
-    except OSError as error:
-        raise Missing(
-            f"{argv[0]} could not be started: {error.strerror}.", "./nearfar doctor"
-        ) from error
-    finally:
-        os.close(handle)
-    guard.watch(popen.pid)
-    return Child(name, log, popen, guard)
+    # An interrupt between these two lines would leave a process that nobody knows of.
+    with undisturbed():
+        try:
+            popen = subprocess.Popen(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=handle,
+                stderr=handle,
+                env=dict(env),
+                cwd=cwd,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise Missing(
+                f"{argv[0]} could not be started: {error.strerror}.", "./nearfar doctor"
+            ) from error
+        finally:
+            os.close(handle)
+        guard.watch(popen.pid)
+    return Child(name, log, popen, guard, needed)
 
 
 def wait_until(ready: Callable[[], bool], part: Part, timeout_s: float, what: str) -> None:
@@ -111,20 +123,3 @@ def wait_until(ready: Callable[[], bool], part: Part, timeout_s: float, what: st
                 last_lines(part.log),
             )
         time.sleep(0.05)
-
-
-@contextmanager
-def stop_on_signals() -> Iterator[None]:
-    """Turn SIGTERM and SIGHUP into the KeyboardInterrupt that ctrl-C raises."""
-
-    def interrupt(number: int, _frame: object) -> None:
-        raise KeyboardInterrupt(number)
-
-    before = {
-        number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)
-    }
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

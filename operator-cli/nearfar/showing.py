@@ -5,8 +5,9 @@ from __future__ import annotations
 import shutil
 
 from nearfar import console, waterfall
-from nearfar.client import Answer, Edge, Question, ask
+from nearfar.client import Answer, Question, ask
 from nearfar.errors import NearfarError
+from nearfar.exchange import Edge
 from nearfar.state import State
 
 # Long enough for a real answer, short enough for a small model on two cores.

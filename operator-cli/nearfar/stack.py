@@ -2,37 +2,32 @@
 
     build the component → store → engine (or somebody's upstream) → edge → ready
 
-Each part is ready before the next one starts. One part that ends ends the stack.
+Each part is ready before the next one starts. A part that ends ends the stack, but for the store:
+the edge answers without it, as it would anywhere else.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import secrets
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
-import httpx
-
-from edge_frontend import keys, settings
-from nearfar import admin, build, console, credentials, edge, engine, process, state, store
+from nearfar import admin, build, console, credentials, edge, engine, process, state, store, wiring
 from nearfar.checkout import Checkout
 from nearfar.credentials import Credentials
 from nearfar.engine import Served
-from nearfar.errors import BadInput, Missing, PartDied
+from nearfar.errors import Missing, NearfarError, PartDied
 from nearfar.guard import Guard
-from nearfar.logs import Tail, last_lines
+from nearfar.interrupt import stop_on_signals
+from nearfar.logs import Tail
 from nearfar.ports import check_port
 from nearfar.process import Part
+from nearfar.readiness import wait_ready
 
-READY_TIMEOUT_S = 60
-LOCAL_KEY_DAYS = 30
 _WATCH_S = 0.1
 
 
@@ -59,20 +54,33 @@ class Stack:
     parts: tuple[Part, ...]
 
     def watch(self, *, show_logs: bool = True) -> None:
-        """Pass on the parts' logs until one of them ends.
+        """Pass on the parts' logs until one ends that the others cannot do without.
 
         Raises:
             PartDied: always, unless an interrupt comes first.
         """
         tails = {part.name: Tail(part.log) for part in self.parts}
+        alive = list(self.parts)
         while True:
             for name, tail in tails.items():
                 lines = list(tail.lines())
                 if show_logs:
                     console.log_lines(name, lines)
-            for part in self.parts:
-                part.check()
+            alive = [part for part in alive if _goes_on(part)]
             time.sleep(_WATCH_S)
+
+
+def _goes_on(part: Part) -> bool:
+    """Whether the part is alive; a dead one that is needed raises."""
+    try:
+        part.check()
+    except PartDied as problem:
+        if part.needed:
+            raise
+        console.error(problem)
+        console.say(f"going on without the {part.name}: nothing is cached, no key can be revoked")
+        return False
+    return True
 
 
 @contextmanager
@@ -82,15 +90,17 @@ def running(checkout: Checkout, options: Options) -> Iterator[Stack]:
     Raises:
         Missing: a port is taken, a program is absent, a part died or does not get ready.
     """
-    with process.stop_on_signals(), state.held(checkout), ExitStack() as exits:
+    with stop_on_signals(), state.held(checkout), ExitStack() as exits:
         check_port(options.serve.port)
+        if options.upstream is not None:
+            wiring.check_reachable(options.upstream)
         component = build.component(checkout, options.host, console.say)
         kept = credentials.ensure(checkout.run / credentials.FILE)
         starting = _Starting(checkout, options, kept, exits, Guard())
         exits.callback(starting.guard.close)
         store_url = starting.store()
         served = starting.engine()
-        starting.edge(component, edge_settings(kept, served, store_url))
+        starting.edge(component, wiring.edge_settings(kept, served, store_url))
         ready = starting.finish(served)
         state.write(checkout, ready)
         yield Stack(ready, tuple(starting.parts))
@@ -152,10 +162,13 @@ class _Starting:
 
     def finish(self, served: Served) -> state.State:
         """Make the key that is printed, and say what runs."""
-        claims, api_key = local_key(self.kept.key_secret)
-        admin.Admin(self.options.endpoint, self.kept.key_secret).register(
-            claims, label="nearfar up"
-        )
+        claims, api_key = wiring.local_key(self.kept.key_secret)
+        way = admin.Admin(self.options.endpoint, self.kept.key_secret)
+        try:
+            way.register(claims, label="nearfar up")
+        except NearfarError as problem:
+            # The key works all the same: it verifies itself.
+            console.say(f"the key is not in the list of keys: {problem.message}")
         return state.State(
             endpoint=self.options.endpoint,
             api_key=api_key,
@@ -165,92 +178,3 @@ class _Starting:
             started_at=datetime.now(UTC).isoformat(timespec="seconds"),
             parts={part.name: part.pid for part in self.parts},
         )
-
-
-def edge_settings(kept: Credentials, served: Served, store_url: str) -> dict[str, str]:
-    """Return the edge's settings; public ones that the caller's environment sets are passed on."""
-    public = set(settings.names()) - settings.SECRET_NAMES - {"routes"}
-    names = {settings.variable(name) for name in public}
-    passed = {name: os.environ[name] for name in sorted(names) if os.environ.get(name)}
-    ours = {
-        "NEARFAR_ROUTES": json.dumps(routes(served)),
-        "NEARFAR_KEY_SECRET": kept.key_secret,
-        "NEARFAR_KEY_SECRET_PREVIOUS": kept.key_secret_previous,
-        "NEARFAR_UPSTREAM_KEYS": json.dumps({"gpu": served.key} if served.key else {}),
-        "NEARFAR_STORE": store_url,
-    }
-    return passed | {name: value for name, value in ours.items() if value}
-
-
-def routes(served: Served) -> Mapping[str, Any]:
-    """Return the table with one upstream and one model."""
-    model: dict[str, Any] = {
-        "upstream": "gpu",
-        "model": served.model,
-        "revision": served.revision,
-        "serving_hash": served.serving_hash,
-    }
-    if served.context_tokens:
-        model["context_tokens"] = served.context_tokens
-    return {
-        "version": "local-1",
-        "upstreams": {"gpu": {"url": served.url}},
-        "models": {served.model: model},
-    }
-
-
-def wait_ready(endpoint: str, part: Part, timeout_s: float = READY_TIMEOUT_S) -> None:
-    """Wait until the edge says that it and all it depends on are ready.
-
-    Raises:
-        PartDied: with what the edge says is not ready.
-    """
-    deadline = time.monotonic() + timeout_s
-    with httpx.Client(trust_env=False, timeout=5) as session:
-        while True:
-            part.check()
-            said = _readiness(session, endpoint)
-            if said is None:
-                return
-            if time.monotonic() > deadline:
-                raise PartDied(
-                    f"The edge is not ready after {timeout_s:g} s: {said}",
-                    "make ready what it names, and run this again.",
-                    last_lines(part.log),
-                )
-            time.sleep(0.1)
-
-
-def _readiness(session: httpx.Client, endpoint: str) -> str | None:
-    """None when the edge is ready, else what it said, or that it said nothing."""
-    try:
-        response = session.get(f"{endpoint}/readyz")
-    except httpx.HTTPError as error:
-        return f"it does not answer ({type(error).__name__})"
-    return None if response.status_code == 200 else response.text.strip()[:300]
-
-
-def local_key(secret: str) -> tuple[keys.Claims, str]:
-    """Mint the key that `nearfar up` prints: all models, chat and trace."""
-    claims = keys.Claims(
-        key_id=secrets.token_hex(6),
-        tenant="local",
-        expires_at=int(time.time()) + LOCAL_KEY_DAYS * 86_400,
-        permissions=("chat", "trace"),
-    )
-    return claims, keys.mint(secret, claims)
-
-
-def upstream(url: str, key: str | None, model: str | None, context_tokens: int) -> Served:
-    """Return somebody's OpenAI-compatible server as what the edge forwards to.
-
-    Raises:
-        BadInput: when the address is none, or no model is named.
-    """
-    if not url.startswith(("http://", "https://")):
-        raise BadInput(
-            f"--upstream {url!r} is not a web address.", "give one like http://host:8000"
-        )
-    if not model:
-        raise BadInput("--upstream needs --model.", "name a model that the server knows.")
-    return Served(url, model, key or "", "unknown", "unknown", context_tokens)

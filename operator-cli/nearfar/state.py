@@ -137,3 +137,14 @@ def stop(checkout: Checkout) -> bool:
             )
         time.sleep(0.1)
     return True
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process with this id runs now."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -50,7 +50,13 @@ def start(run: Path, guard: Guard) -> Store:
         file.write(config(port, password))
     argv = [str(program.find("redis-server")), str(path)]
     child = process.start(
-        "store", argv, log=run / "store.log", env={"PATH": os.defpath}, guard=guard, cwd=run
+        "store",
+        argv,
+        log=run / "store.log",
+        env={"PATH": os.defpath},
+        guard=guard,
+        cwd=run,
+        needed=False,
     )
     url = f"redis://:{password}@127.0.0.1:{port}/0"
     process.wait_until(lambda: answers(url), child, READY_TIMEOUT_S, "did not answer")

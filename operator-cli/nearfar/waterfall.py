@@ -62,7 +62,7 @@ def lines(record: Record, width: int = 100) -> list[str]:
     ]
     space = max(MIN_BAR_CHARS, width - LABEL_CHARS - VALUE_CHARS - 4)
     per_char = max(max(ends, default=0.0) / space, 1e-9)
-    drawn = [_title(record)]
+    drawn = _title(record)
     for name, bars in lanes.items():
         drawn += ["", f"{name} lane (its own clock, from its own zero)"]
         drawn += [_draw(bar, per_char, space) for bar in bars]
@@ -111,20 +111,23 @@ def _draw(bar: Bar, per_char: float, space: int) -> str:
     return f"{label} {' ' * start + '█' * length:<{space}} {bar.duration_ms:>8.1f} ms"
 
 
-def _title(record: Record) -> str:
-    known = (
-        ("request", "request_id"),
-        ("model", "model"),
-        ("cache", "cache"),
-        ("instance", "instance"),
-        ("near trips", "trips.near"),
-        ("far trips", "trips.far"),
-        ("tokens in", "tokens.input"),
-        ("tokens out", "tokens.output"),
+def _title(record: Record) -> list[str]:
+    rows = (
+        (("request", "request_id"), ("model", "model"), ("cache", "cache")),
+        (
+            ("instance", "instance"),
+            ("near trips", "trips.near"),
+            ("far trips", "trips.far"),
+            ("tokens in", "tokens.input"),
+            ("tokens out", "tokens.output"),
+        ),
     )
-    return " · ".join(
-        f"{label} {record.value(path)}" for label, path in known if record.value(path) is not None
-    )
+    return [
+        " · ".join(
+            f"{label} {record.value(path)}" for label, path in row if record.value(path) is not None
+        )
+        for row in rows
+    ]
 
 
 def _measures(record: Record) -> Iterable[str]:

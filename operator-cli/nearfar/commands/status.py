@@ -41,5 +41,6 @@ def command(as_json: bool) -> int:
     console.result(f"host      {found.host}")
     console.result(f"since     {found.started_at}")
     for name, pid in found.parts.items():
-        console.result(f"part      {name} (process {pid})")
+        gone = "" if state.is_alive(pid) else ", gone"
+        console.result(f"part      {name} (process {pid}{gone})")
     return 0

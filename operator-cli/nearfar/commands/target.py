@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 
 import click
 
-from nearfar import checkout, client, state
-from nearfar.client import Edge
+from nearfar import checkout, exchange, state
 from nearfar.errors import BadInput, Missing
+from nearfar.exchange import Edge
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -55,7 +55,7 @@ def find(endpoint: str | None, api_key: str | None, model: str | None) -> Target
     edge = Edge(endpoint, api_key)
     if model:
         return Target(edge, model)
-    offered = client.models(edge)
+    offered = exchange.models(edge)
     if not offered:
         raise Missing(f"{endpoint} offers no model.", "look at the edge's NEARFAR_ROUTES.")
     return Target(edge, offered[0])

@@ -6,14 +6,15 @@ from typing import Any
 
 import click
 
-from nearfar import background, checkout, console, showing, stack
+from nearfar import background, checkout, console, showing, stack, wiring
 from nearfar.edge import HOSTS, ServeOptions
 from nearfar.errors import BadInput
 
-HELP = """Build the edge component if its source changed, start a store, vLLM and the edge, and watch
-them until ctrl-C. With --upstream, any OpenAI-compatible server takes vLLM's place.
+HELP = """Build the edge component if its source changed, start a store, vLLM and the edge, and
+watch them until ctrl-C. With --upstream, any OpenAI-compatible server takes vLLM's place.
 
-Everything listens on 127.0.0.1. A part that dies stops the others, and its last lines are shown.
+Everything listens on 127.0.0.1. A part that dies stops the others, and its last lines are
+shown; only the store's end leaves the rest running.
 
 \b
 Exit codes beside the common ones:
@@ -75,7 +76,7 @@ def _options(given: dict[str, Any]) -> stack.Options:
             raise BadInput("--model and --upstream-key need --upstream.", "nearfar up --help")
         upstream = None
     else:
-        upstream = stack.upstream(
+        upstream = wiring.upstream(
             given["upstream"], given["upstream_key"], given["model"], given["context_tokens"]
         )
     return stack.Options(serve, given["host"], upstream, store_url=given["store_url"])

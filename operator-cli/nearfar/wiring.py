@@ -1,0 +1,92 @@
+"""What the edge of the local stack is told: its settings, its route table, its first key."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import httpx
+
+from edge_frontend import keys, settings
+from nearfar.credentials import Credentials
+from nearfar.engine import Served
+from nearfar.errors import BadInput, Missing
+
+LOCAL_KEY_DAYS = 30
+
+
+def edge_settings(kept: Credentials, served: Served, store_url: str) -> dict[str, str]:
+    """Return the edge's settings; public ones that the caller's environment sets are passed on."""
+    public = set(settings.names()) - settings.SECRET_NAMES - {"routes"}
+    names = {settings.variable(name) for name in public}
+    passed = {name: os.environ[name] for name in sorted(names) if os.environ.get(name)}
+    ours = {
+        "NEARFAR_ROUTES": json.dumps(routes(served)),
+        "NEARFAR_KEY_SECRET": kept.key_secret,
+        "NEARFAR_KEY_SECRET_PREVIOUS": kept.key_secret_previous,
+        "NEARFAR_UPSTREAM_KEYS": json.dumps({"gpu": served.key} if served.key else {}),
+        "NEARFAR_STORE": store_url,
+    }
+    return passed | {name: value for name, value in ours.items() if value}
+
+
+def routes(served: Served) -> Mapping[str, Any]:
+    """Return the table with one upstream and one model."""
+    model: dict[str, Any] = {
+        "upstream": "gpu",
+        "model": served.model,
+        "revision": served.revision,
+        "serving_hash": served.serving_hash,
+    }
+    if served.context_tokens:
+        model["context_tokens"] = served.context_tokens
+    return {
+        "version": "local-1",
+        "upstreams": {"gpu": {"url": served.url}},
+        "models": {served.model: model},
+    }
+
+
+def local_key(secret: str) -> tuple[keys.Claims, str]:
+    """Mint the key that `nearfar up` prints: all models, chat and trace."""
+    claims = keys.Claims(
+        key_id=secrets.token_hex(6),
+        tenant="local",
+        expires_at=int(time.time()) + LOCAL_KEY_DAYS * 86_400,
+        permissions=("chat", "trace"),
+    )
+    return claims, keys.mint(secret, claims)
+
+
+def upstream(url: str, key: str | None, model: str | None, context_tokens: int) -> Served:
+    """Return somebody's OpenAI-compatible server as what the edge forwards to.
+
+    Raises:
+        BadInput: when the address is none, or no model is named.
+    """
+    if not url.startswith(("http://", "https://")):
+        raise BadInput(
+            f"--upstream {url!r} is not a web address.", "give one like http://host:8000"
+        )
+    if not model:
+        raise BadInput("--upstream needs --model.", "name a model that the server knows.")
+    return Served(url, model, key or "", "unknown", "unknown", context_tokens)
+
+
+def check_reachable(served: Served) -> None:
+    """Ask the server for anything; what it answers does not matter, that it answers does.
+
+    Raises:
+        Missing: when nobody is there.
+    """
+    try:
+        httpx.get(f"{served.url.rstrip('/')}/", timeout=5, trust_env=False)
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        raise Missing(
+            f"Nothing answers at --upstream {served.url} ({type(error).__name__}).",
+            "start that server first, or correct its address.",
+        ) from error
