@@ -239,7 +239,7 @@ def _deltas(message: Json) -> list[Json]:
     for name, value in message.items():
         if name == "content" and isinstance(value, str):
             opening[name] = ""
-        if value is None or value == "" or name in _KEEP_FIRST:
+        if value in (None, "", []) or name in _KEEP_FIRST:
             opening[name] = value
         elif isinstance(value, str):
             texts[name] = value
