@@ -99,24 +99,41 @@ class Upstream:
 
     async def wait_for_request(self, n: int = 1, timeout_s: float = 5.0) -> Record:
         """The `n`-th chat request (from 1), as soon as it was received."""
-        await self._wait(lambda: len(self.requests) >= n, timeout_s, f"request {n}")
+        await self.wait_until(lambda: len(self.requests) >= n, timeout_s, f"request {n}")
         return self.requests[n - 1]
 
     async def wait_closed(self, i: int = 0, timeout_s: float = 5.0) -> float:
         """When the peer of `requests[i]` closed before its whole answer was sent."""
-        await self._wait(lambda: self._closed_at(i) is not None, timeout_s, f"the close of {i}")
+        await self.wait_until(
+            lambda: self._closed_at(i) is not None, timeout_s, f"the close of {i}"
+        )
         closed = self._closed_at(i)
         assert closed is not None
         return closed
 
     async def wait_finished(self, i: int = 0, timeout_s: float = 5.0) -> Record:
         """The record of `requests[i]`, as soon as its whole answer was sent."""
-        await self._wait(
+        await self.wait_until(
             lambda: len(self.requests) > i and self.requests[i].finished,
             timeout_s,
             f"the end of {i}",
         )
         return self.requests[i]
+
+    async def wait_until(self, holds: Callable[[], bool], timeout_s: float, what: str) -> None:
+        """Waits for a change in the records that makes `holds` true; `what` names it."""
+        deadline = time.monotonic() + timeout_s
+        while not holds():
+            left = deadline - time.monotonic()
+            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append(future)
+            await asyncio.wait([future], timeout=left)
+            if not future.done():
+                raise TimeoutError(f"the fake upstream did not see {what} within {timeout_s} s")
+
+    async def mark(self, marker: str, script: Script) -> None:
+        """Answers by this script what has the marker in its body."""
+        self.marked[marker] = script
 
     def opened(self, connection: Connection) -> None:
         """Counts a new connection."""
@@ -163,16 +180,6 @@ class Upstream:
         for future in waiting:
             if not future.done():
                 future.set_result(None)
-
-    async def _wait(self, holds: Callable[[], bool], timeout_s: float, what: str) -> None:
-        deadline = time.monotonic() + timeout_s
-        while not holds():
-            left = deadline - time.monotonic()
-            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiting.append(future)
-            await asyncio.wait([future], timeout=left)
-            if not future.done():
-                raise TimeoutError(f"the fake upstream did not see {what} within {timeout_s} s")
 
     def _closed_at(self, i: int) -> float | None:
         return self.requests[i].t_closed_by_peer if len(self.requests) > i else None
@@ -244,6 +251,14 @@ class UpstreamThread:
     def wait_finished(self, i: int = 0, timeout_s: float = 5.0) -> Record:
         """See `Upstream.wait_finished`."""
         return self._background.run(self.server.wait_finished(i, timeout_s))
+
+    def wait_until(self, holds: Callable[[], bool], timeout_s: float, what: str) -> None:
+        """See `Upstream.wait_until`; `holds` is called in the server's thread."""
+        self._background.run(self.server.wait_until(holds, timeout_s, what))
+
+    def mark(self, marker: str, script: Script) -> None:
+        """See `Upstream.mark`."""
+        self._background.run(self.server.mark(marker, script))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
