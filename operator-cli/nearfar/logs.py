@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 LAST_LINES = 15
-_MAX_LINE_CHARS = 400
+_MAX_LINE_CHARS = 240
 # Colours and cursor movements (ECMA-48 control sequences) of programs that believe in a terminal.
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
@@ -57,11 +57,18 @@ def brief(line: str) -> str:
         return line
     try:
         record = json.loads(line)
-        first, total = record["edge"]["t5"], record["edge"]["t6"]
-        parts = [str(record["status"]), f"cache {record['cache']}", str(record["model"])]
-        parts += [f"first content {first:.1f} ms"] if first is not None else []
-        parts += [f"total {total:.1f} ms"] if total is not None else []
-        parts += [str(record["error"])] if record["error"] else []
-        return " · ".join([*parts, record["request_id"]])
-    except (ValueError, KeyError, TypeError):
+    except ValueError:
         return line
+    instants = record.get("edge") or {}
+    shown = (
+        ("", record.get("status"), ""),
+        ("cache ", record.get("cache"), ""),
+        ("", record.get("model"), ""),
+        ("first content ", instants.get("t5"), " ms"),
+        ("total ", instants.get("t6"), " ms"),
+        ("", record.get("error"), ""),
+        ("", record.get("request_id"), ""),
+    )
+    return " · ".join(
+        f"{before}{value}{unit}" for before, value, unit in shown if value is not None
+    )

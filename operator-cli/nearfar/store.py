@@ -34,6 +34,7 @@ def config(port: int, password: str) -> str:
             f"requirepass {password}",
             'save ""',
             "appendonly no",
+            "loglevel warning",
             "maxmemory 256mb",
             "maxmemory-policy allkeys-lru",
             "",

@@ -1,0 +1,47 @@
+# A recipe for every habit. Each one calls ./nearfar, which needs nothing but git and Python.
+
+# List the recipes.
+default:
+    @"{{just_executable()}}" --list --unsorted
+
+# Make the command line's environment, and check the machine.
+setup:
+    ./nearfar doctor
+
+# Start the whole stack on this machine: `just up --ask "Why is the sky blue?"`.
+up *arguments:
+    ./nearfar up {{arguments}}
+
+# Run everything that continuous integration runs; arguments go to pytest.
+test *arguments:
+    ./nearfar test -- {{arguments}}
+
+# Check format, lint and types, without the tests.
+check:
+    ./nearfar test --only format --only lint --only types
+
+# Put the code into the form that `check` asks for.
+format:
+    NEARFAR_GROUP=dev ./nearfar --version
+    .nearfar/env-dev/bin/ruff format
+    .nearfar/env-dev/bin/ruff check --fix
+
+# Build the edge component if its source changed.
+build-edge host="wasmtime":
+    ./nearfar build --host {{host}}
+
+# Print what a model needs of a GPU.
+budget *arguments:
+    ./nearfar budget {{arguments}}
+
+# Make the lock files again from pyproject.toml: hashes, no addresses. gpu-backend has its own.
+lock *arguments:
+    {{compile}} {{arguments}} --group edge -o edge-frontend/requirements.lock
+    {{compile}} {{arguments}} --group operator -c edge-frontend/requirements.lock -o operator-cli/requirements.lock
+    {{compile}} {{arguments}} --group installer -o operator-cli/installer.lock
+    {{compile}} {{arguments}} --group infra -o infra/requirements.lock
+    {{compile}} {{arguments}} --group dev -c edge-frontend/requirements.lock -c operator-cli/requirements.lock -o tests/requirements.lock
+
+# The launcher puts uv into .nearfar/uv where PATH has none.
+uv := `command -v uv || echo .nearfar/uv/bin/uv`
+compile := uv + " pip compile --quiet --generate-hashes --no-emit-index-url --no-header --universal --python-version 3.11 pyproject.toml"
