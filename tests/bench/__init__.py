@@ -1,0 +1,1 @@
+"""Measures the edge beside what it could be replaced with, all in one run."""

@@ -1,0 +1,1 @@
+"""A bare component to measure against."""
