@@ -1,7 +1,7 @@
 """Makes an environment of its own with the real vLLM for CPU, from the lock beside this package.
 
 PyTorch comes from the lock like everything else (the build with CUDA, which runs on a CPU too),
-or from PyTorch's own index of CPU wheels where that answers: about 200 MB instead of 2.5 GB.
+or from PyTorch's own index of CPU wheels where that answers, which is a far smaller download.
 Those wheels are other files than the ones whose hashes the lock can hold, so they are checked
 by version and by the index's TLS alone; `torch="lock"` keeps every file checked by hash.
 """
@@ -32,10 +32,10 @@ STAMP = "nearfar-stamp.json"
 
 # Usual times: two cores, a fast network. Time-outs: a slow one.
 MAKE = Step("environment", "making an environment for vLLM", 2, 120)
-TORCH = Step("torch", "downloading PyTorch's CPU wheels (about 200 MB)", 20, 1800)
-PACKAGES_SMALL = Step("packages", "downloading vLLM and what it needs (about 0.6 GB)", 60, 3600)
-PACKAGES = Step("packages", "downloading vLLM, PyTorch and what they need (about 3 GB)", 120, 3600)
-CHECK = Step("check", "importing vLLM once", 15, 300)
+TORCH = Step("torch", "downloading PyTorch's CPU wheels", 30, 1800)
+PACKAGES_SMALL = Step("packages", "downloading vLLM and what it needs", 60, 3600)
+PACKAGES = Step("packages", "downloading vLLM, PyTorch and what they need (3.2 GB)", 120, 3600)
+CHECK = Step("check", "importing vLLM once", 5, 300)
 
 PROBE_TIMEOUT_S = 15.0
 WAIT_FOR_OTHERS_S = 3600.0

@@ -1,7 +1,6 @@
 """Published figures: the model card of Qwen2.5-7B-Instruct (7.61 billion parameters, 6.53
 without embeddings, 28 layers, 28 query and 4 KV heads) and the sizes of both models' files."""
 
-# ruff: noqa: SIM300 - the expected value stands on the left
 from __future__ import annotations
 
 import json

@@ -1,7 +1,6 @@
 """The installer's logic against a stand-in for uv, since the real install takes 3 GB. The real
 one runs when the whole stack is tested."""
 
-# ruff: noqa: SIM300 - the expected value stands on the left
 from __future__ import annotations
 
 import json

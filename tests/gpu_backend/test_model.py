@@ -1,6 +1,5 @@
 """The logic around the conversion; the real one runs when the whole stack is tested."""
 
-# ruff: noqa: SIM300 - the expected value stands on the left
 from __future__ import annotations
 
 import os

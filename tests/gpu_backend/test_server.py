@@ -1,7 +1,6 @@
 """Waiting and stopping against a stand-in for vLLM; the real one is started for the whole
 stack's tests. What is killed here are real processes in a real tree."""
 
-# ruff: noqa: SIM300 - the expected value stands on the left
 from __future__ import annotations
 
 import json
