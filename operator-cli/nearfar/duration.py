@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
-_FORM = re.compile(r"(\d{1,6})([smhd])")
+_FORM = re.compile(r"([0-9]{1,6})([smhd])")
 MAX_S = 10 * 365 * 86_400
 
 

@@ -17,6 +17,9 @@ from nearfar.guard import Guard, end_groups
 from nearfar.interrupt import undisturbed
 from nearfar.logs import last_lines
 
+# How long a part may take to end by itself.
+STOP_GRACE_S = 5.0
+
 
 class Part(Protocol):
     """One running part of the stack; the others cannot do without it if it is `needed`."""
@@ -71,7 +74,7 @@ class Child:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGTERM)
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self.popen.wait(timeout=5)
+            self.popen.wait(timeout=STOP_GRACE_S)
         end_groups([self.pid], grace_s=1)
         self.popen.wait()
         self.guard.release(self.pid)

@@ -1,0 +1,71 @@
+"""What the edge of the local stack is told, read back by the edge's own code."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from edge_frontend import keys, settings
+from fakes.http_edge import HttpEdge, serving
+from nearfar import wiring
+from nearfar.credentials import Credentials
+from nearfar.engine import Served
+from nearfar.errors import BadInput, Missing
+
+KEPT = Credentials("n" * 40, "o" * 40, "engine-key")
+SERVED = Served("http://127.0.0.1:8000", "mock", "up-key", "rev-1", "hash-1", 2048)
+
+
+def read_back(served: Served = SERVED) -> settings.Settings:
+    given = wiring.edge_settings(KEPT, served, "redis://127.0.0.1:6379/0")
+    lower = {name.removeprefix("NEARFAR_").lower(): value for name, value in given.items()}
+    return settings.from_variables(lower)
+
+
+def test_the_edge_understands_its_settings() -> None:
+    read = read_back()
+    route = read.routes.models["mock"]
+    assert ("rev-1", "hash-1", 2048) == (route.revision, route.serving_hash, route.context_tokens)
+    assert "127.0.0.1:8000" == route.upstream.authority
+    assert {"gpu": "up-key"} == read.upstream_keys
+    assert ("n" * 40, "o" * 40) == read.key_secrets
+
+
+def test_a_server_without_a_key_is_asked_without_one() -> None:
+    assert {} == read_back(Served("http://127.0.0.1:8000", "mock")).upstream_keys
+
+
+def test_public_settings_of_the_caller_reach_the_edge(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NEARFAR_CACHE_TTL_S", "7")
+    assert 7 == read_back().cache_ttl_s
+
+
+def test_secret_settings_of_the_caller_do_not_reach_the_edge(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("NEARFAR_KEY_SECRET", "z" * 40)
+    assert "n" * 40 == read_back().key_secret
+
+
+def test_the_printed_key_is_for_chat_and_trace_with_all_models() -> None:
+    claims, key = wiring.local_key("n" * 40)
+    assert claims == keys.verify(key, ("n" * 40,), time.time())
+    assert ("chat", "trace") == claims.permissions
+    assert claims.allows_model("any")
+
+
+@pytest.mark.parametrize(("url", "model"), [("foo", "mock"), ("http://host", None)])
+def test_an_upstream_without_address_or_model_is_bad_input(url: str, model: str | None) -> None:
+    with pytest.raises(BadInput):
+        wiring.upstream(url, None, model, 0)
+
+
+def test_an_upstream_that_answers_anything_is_reachable() -> None:
+    with serving(HttpEdge()) as edge:
+        wiring.check_reachable(Served(edge.endpoint, "mock"))
+
+
+def test_an_upstream_where_nobody_listens_is_missing() -> None:
+    with pytest.raises(Missing, match="Nothing answers at --upstream"):
+        wiring.check_reachable(Served("http://127.0.0.1:1", "mock"))
