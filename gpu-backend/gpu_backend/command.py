@@ -74,6 +74,10 @@ def environment(spec: ServingSpec, *, api_key: str | None = None) -> dict[str, s
         found["VLLM_CPU_KVCACHE_SPACE"] = str(spec.cpu_kv_cache_gib)
         # Binding threads to cores fails where the machine shows only some of its cores.
         found["VLLM_CPU_OMP_THREADS_BIND"] = "nobind"
+        # Threads that wait by spinning starve whatever shares the cores, each other included.
+        # Side by side under the same load, 60 tokens each: 50 to 63 ms a token, against 53 to
+        # 524 ms with spinning. (The second name is Intel's runtime, which the lock brings.)
+        found |= {"OMP_WAIT_POLICY": "PASSIVE", "KMP_BLOCKTIME": "0"}
     if spec.weights_from == "package":
         found["HF_HUB_OFFLINE"] = "1"
     return found

@@ -84,7 +84,9 @@ def test_no_key_means_no_variable() -> None:
 def test_only_a_cpu_gets_the_settings_of_a_cpu() -> None:
     assert "1" == command.environment(SMALL)["VLLM_CPU_KVCACHE_SPACE"]
     assert "1" == command.environment(SMALL)["HF_HUB_OFFLINE"]
-    assert not [name for name in command.environment(QWEN) if "CPU" in name or "HF_" in name]
+    assert "PASSIVE" == command.environment(SMALL)["OMP_WAIT_POLICY"]
+    assert not [name for name in command.environment(QWEN) if name.startswith(("OMP", "HF", "KMP"))]
+    assert not [name for name in command.environment(QWEN) if "CPU" in name]
 
 
 def test_vllm_is_started_as_a_module_of_the_given_interpreter() -> None:
