@@ -1,0 +1,46 @@
+"""Runs commands in this process, as the launcher would."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nearfar.__main__ import main
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """How a command ended and what it wrote."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def document(self) -> Any:
+        """The one line of JSON on stdout."""
+        (line,) = self.out.splitlines()
+        return json.loads(line)
+
+
+Run = Callable[..., Ran]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run a command with a run folder of its own and none of the caller's variables."""
+    for name in ("ENDPOINT", "API_KEY", "KEY_SECRET", "UPSTREAM_KEY", "REDIS"):
+        monkeypatch.delenv(f"NEARFAR_{name}", raising=False)
+    monkeypatch.setenv("NEARFAR_RUN_DIR", str(tmp_path / "run"))
+
+    def call(*argv: str) -> Ran:
+        code = main(list(argv))
+        written = capsys.readouterr()
+        return Ran(code, written.out, written.err)
+
+    return call
