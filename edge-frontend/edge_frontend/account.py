@@ -19,6 +19,32 @@ from typing import Any
 
 SCHEMA = "nearfar.record/1"
 INSTANTS = ("t0", "t1", "t2", "t3", "t4", "t5", "t6")
+STAGES = (
+    "authenticate",
+    "receive",
+    "look_up",
+    "follow",
+    "assemble",
+    "model_call",
+    "forward_first",
+    "stream",
+    "collect",
+    "forward",
+)
+LABELS = (
+    "service_version",
+    "settings_hash",
+    "environment",
+    "region",
+    "instance",
+    "route_table",
+    "route",
+    "model",
+    "model_revision",
+    "template_version",
+    "category",
+    "streamed",
+)
 ENGINE_FIELDS = (
     "queue_time_ms",
     "time_to_first_token_ms",
@@ -26,9 +52,11 @@ ENGINE_FIELDS = (
     "mean_itl_ms",
     "tokens_per_second",
 )
+_MOST = 1e12  # ms: thirty years
 _NO_MODEL_CALL = "the model server was not asked"
 _ENDED_EARLY = "the request ended before"
 _NOT_GIVEN = "the model server did not give it"
+_NO_CATEGORY = "the request named none of the configured categories"
 
 
 @dataclass(slots=True)
@@ -109,13 +137,16 @@ class Account:
         tokens = {"input": self.input_tokens, "output": self.output_tokens}
         for name, count in tokens.items():
             if count is None:
-                absent[f"tokens.{name}"] = _NOT_GIVEN if self.far_trips else _ENDED_EARLY
+                answered = self.far_trips or self.cache in ("hit", "shared")
+                absent[f"tokens.{name}"] = _NOT_GIVEN if answered else _ENDED_EARLY
         absent["client"] = "the client's lane is measured by the client"
+        if self.error is None:
+            absent["error"] = "nothing failed"
         return {
             "schema": SCHEMA,
             "request_id": self.request_id,
             "trace_id": self.trace_id,
-            **self.labels,
+            **self._labels(absent),
             "status": self.status,
             "error": self.error,
             "cache": self.cache,
@@ -129,12 +160,22 @@ class Account:
             "not_available": absent,
         }
 
+    def _labels(self, absent: dict[str, str]) -> dict[str, Any]:
+        labels = {name: self.labels.get(name) for name in LABELS}
+        for name, value in labels.items():
+            if value is None:
+                routed = name == "category" and "category" in self.labels
+                absent[name] = _NO_CATEGORY if routed else _ENDED_EARLY
+        return labels
+
     def _engine(self, absent: dict[str, str]) -> dict[str, float | None] | None:
         if self.engine is None:
             absent["engine"] = _NOT_GIVEN if self.far_trips else _NO_MODEL_CALL
             return None
         lane = {name: _number(self.engine.get(name)) for name in ENGINE_FIELDS}
-        absent.update({f"engine.{name}": _NOT_GIVEN for name, value in lane.items() if value is None})
+        absent.update(
+            {f"engine.{name}": _NOT_GIVEN for name, value in lane.items() if value is None}
+        )
         return lane
 
     def _unattributed(self, absent: dict[str, str]) -> float | None:
@@ -160,12 +201,14 @@ class Account:
 
 
 def _number(value: Any) -> float | None:
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return round(float(value), 3)
-    return None
+    """A duration that JSON can write; a server's NaN or 1e999 is as good as none."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return round(float(value), 3) if is_number and abs(value) < _MOST else None
 
 
 def log_line(record: Mapping[str, Any], wall_s: float, tenant: str | None) -> str:
     """One JSON line a request: who, what, how long; no prompt, answer, key or header."""
-    kept = {name: value for name, value in record.items() if name not in ("not_available", "client")}
+    kept = {
+        name: value for name, value in record.items() if name not in ("not_available", "client")
+    }
     return json.dumps({"time": round(wall_s, 3), "tenant": tenant, **kept}, separators=(",", ":"))

@@ -4,24 +4,27 @@
     nf:1:revoked    JSON {key id: second from which it is revoked}
 
 One document each, written as a whole: two operators who write in the same second may lose one
-change, so a writer reads back what it wrote.
+change, so a writer reads back what it wrote. A document that is none counts as empty, so that it
+stands in the way of no revocation.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 from urllib.parse import parse_qs
 
 from . import revocations
 from .errors import BadRequest, Forbidden, Misconfigured, StoreDown
 from .exchange import Exchange
-from .keys import Claims
+from .keys import NAME, Claims
 from .ports import Get, Put
 
 KEYS = "nf:1:keys"
 _TTL_MS = 10 * 365 * 86_400_000
 MAX_BODY_BYTES = 10_000
+_SECOND = re.compile(r"[0-9]{1,12}")  # up to the year 33658
 
 
 async def handle(x: Exchange) -> tuple[int, dict[str, Any]]:
@@ -36,11 +39,12 @@ async def handle(x: Exchange) -> tuple[int, dict[str, Any]]:
         raise Forbidden("This key does not have the permission `admin`.")
     try:
         keys, revoked = await _read(x)
+        revocations.check(x)
         key_id = x.inbound.path.partition("?")[0].rpartition("/")[2]
         if x.inbound.method == "PUT":
             keys[key_id] = _described(key_id, await x.inbound.body(MAX_BODY_BYTES))
         elif x.inbound.method == "DELETE":
-            revoked[key_id] = _since(x)
+            revoked[_checked(key_id)] = _since(x)
         if x.inbound.method != "GET":
             keys, revoked = await _write(x, keys, revoked)
     except StoreDown as error:
@@ -50,8 +54,8 @@ async def handle(x: Exchange) -> tuple[int, dict[str, Any]]:
 
 async def _read(x: Exchange) -> tuple[dict[str, Any], dict[str, float]]:
     keys, revoked = await x.near(Get(KEYS), Get(revocations.KEY))
-    known = revocations.parse(revoked if isinstance(revoked, bytes) else None)
-    return _object(keys if isinstance(keys, bytes) else b"{}"), dict(known)
+    revocations.learn(x, revoked if isinstance(revoked, bytes) else None)
+    return _kept(keys if isinstance(keys, bytes) else b"{}"), dict(x.instance.revoked)
 
 
 async def _write(
@@ -59,15 +63,13 @@ async def _write(
 ) -> tuple[dict[str, Any], dict[str, float]]:
     """Write both lists, without what has expired, and read them back."""
     now = x.ports.clock.wall_s()
-    alive = {name: entry for name, entry in keys.items() if entry["expires_at"] > now}
+    alive = {name: entry for name, entry in keys.items() if _expires_at(entry) > now}
     still = {name: at for name, at in revoked.items() if name in alive or name not in keys}
     await x.near(
         Put(KEYS, json.dumps(alive).encode(), _TTL_MS),
         Put(revocations.KEY, json.dumps(still).encode(), _TTL_MS),
     )
-    keys, revoked = await _read(x)
-    revocations.learn(x, json.dumps(revoked).encode())
-    return keys, revoked
+    return await _read(x)
 
 
 def _described(key_id: str, body: bytes) -> dict[str, Any]:
@@ -75,11 +77,11 @@ def _described(key_id: str, body: bytes) -> dict[str, Any]:
     document = _object(body)
     try:
         Claims(
-            key_id=key_id,
+            key_id=_checked(key_id),
             tenant=document["tenant"],
             expires_at=document["expires_at"],
-            models=tuple(document["models"]),
-            permissions=tuple(document["permissions"]),
+            models=_texts(document["models"]),
+            permissions=_texts(document["permissions"]),
         )
     except (KeyError, TypeError, ValueError):
         raise BadRequest("A key needs a tenant, expires_at, models and permissions.") from None
@@ -91,15 +93,39 @@ def _since(x: Exchange) -> float:
     at = parse_qs(x.inbound.path.partition("?")[2]).get("at", [""])[0]
     if not at:
         return x.ports.clock.wall_s()
-    if not (at.isascii() and at.isdigit()):
+    if not _SECOND.fullmatch(at):
         raise BadRequest("at must be a number of seconds since 1970.", param="at")
     return float(at)
+
+
+def _checked(key_id: str) -> str:
+    if not NAME.fullmatch(key_id):
+        raise BadRequest("A key id is 1 to 64 letters, digits, '.', '_' or '-'.", param="key_id")
+    return key_id
+
+
+def _texts(values: object) -> tuple[str, ...]:
+    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+        raise TypeError
+    return tuple(values)
+
+
+def _expires_at(entry: object) -> float:
+    at = entry.get("expires_at") if isinstance(entry, dict) else None
+    return at if isinstance(at, int | float) else 0
+
+
+def _kept(text: bytes) -> dict[str, Any]:
+    try:
+        return _object(text)
+    except BadRequest:
+        return {}
 
 
 def _object(text: bytes) -> dict[str, Any]:
     try:
         document = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         document = None
     if not isinstance(document, dict):
         raise BadRequest("The body must be a JSON object.")

@@ -31,7 +31,7 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A complete answer. `stored_at` in seconds since 1970; token counts as the server gave them."""
+    """A complete answer; `stored_at` in seconds since 1970, token counts as the server gave."""
 
     stored_at: int
     input_tokens: int | None
@@ -50,15 +50,21 @@ def policy(request: ChatRequest, asked: str, cache_control: str) -> Policy:
 
 
 def key(request: ChatRequest, route: Route, tenant: str, template: str, cap: int | None) -> str:
-    """The hash that names an answer: tenant, model, serving configuration, template, every field."""
+    """The hash that names an answer: tenant, model, serving configuration, template, every field.
+
+    The order of the fields does not matter. The order inside them does: chat templates write tools
+    into the prompt as they come, and a guided answer follows its schema's order.
+    """
     fields: dict[str, Any] = {
-        name: value for name, value in request.fields.items() if name not in TRANSPORT_FIELDS
+        name: value
+        for name, value in sorted(request.fields.items())
+        if name not in TRANSPORT_FIELDS
     }
     context = [
         tenant, route.name, route.upstream.name, route.model, route.revision,
         route.serving_hash, template, cap, fields,
     ]  # fmt: skip
-    canonical = json.dumps(context, separators=(",", ":"), sort_keys=True)
+    canonical = json.dumps(context, separators=(",", ":"))
     return hashlib.sha256(canonical.encode("ascii")).hexdigest()
 
 
@@ -79,7 +85,12 @@ def decode(value: bytes) -> Entry | None:
         for size in sizes:
             sections.append(value[start : start + size])
             start += size
-        stored_at, input_tokens, output_tokens = json.loads(sections[0])
-        return Entry(int(stored_at), input_tokens, output_tokens, *sections[1:])
-    except (struct.error, ValueError, TypeError):
+        stored_at, *tokens = json.loads(sections[0])
+    except (struct.error, ValueError, TypeError, RecursionError):
         return None
+    is_ours = type(stored_at) is int and len(tokens) == 2 and all(map(_is_count, tokens))
+    return Entry(stored_at, *tokens, *sections[1:]) if is_ours else None
+
+
+def _is_count(value: object) -> bool:
+    return value is None or type(value) is int

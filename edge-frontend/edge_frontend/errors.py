@@ -19,7 +19,8 @@
         └── UpstreamTimeout       504  upstream_timeout
 
 Texts are ours: nothing that an upstream, a header or a prompt said stands in one, except that
-`UpstreamRejected` passes on the message of a request's own fault (400, 404, 413, 422).
+`UpstreamRejected` and `ContextTooLong` pass on what a model server says of a request's own fault
+(400, 413, 422).
 The error object is OpenAI's: https://platform.openai.com/docs/guides/error-codes
 """
 
@@ -34,7 +35,7 @@ class EdgeError(Exception):
     status = 500
     type = "server_error"
     code = "internal_error"
-    stage = "edge"
+    stage = "receive"  # one of account.STAGES: where the time went that had no mark yet
 
     def __init__(
         self,
@@ -66,12 +67,10 @@ class BadRequest(EdgeError):
     status = 400
     type = "invalid_request_error"
     code = "invalid_request"
-    stage = "receive"
 
 
 class ContextTooLong(BadRequest):
     code = "context_length_exceeded"
-    stage = "assemble"
 
 
 class BodyTooLarge(BadRequest):
@@ -100,7 +99,6 @@ class NotFound(EdgeError):
     status = 404
     type = "invalid_request_error"
     code = "not_found"
-    stage = "receive"
 
 
 class ModelNotFound(NotFound):
@@ -111,12 +109,12 @@ class MethodNotAllowed(EdgeError):
     status = 405
     type = "invalid_request_error"
     code = "method_not_allowed"
-    stage = "receive"
 
 
 class Misconfigured(EdgeError):
     status = 503
     code = "misconfigured"
+    stage = "look_up"
 
 
 class StoreDown(EdgeError):
@@ -131,7 +129,7 @@ class UpstreamError(EdgeError):
     status = 502
     type = "upstream_error"
     code = "upstream_error"
-    stage = "forward"
+    stage = "model_call"
 
 
 class UpstreamRejected(UpstreamError):

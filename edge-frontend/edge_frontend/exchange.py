@@ -11,12 +11,12 @@ from .keys import Claims, InvalidKey, verify
 from .ports import Inbound, Operation, Ports, Result
 from .settings import Settings
 
-STORE_PAUSE_MS = 1_000  # after a failure the store is left alone, so that not every request waits
+STORE_PAUSE_MS = 1_000  # a store that failed is left alone so long: not every request waits
 
 
 @dataclass(slots=True)
 class Instance:
-    """What an instance remembers from request to request: hints, never the only copy of anything."""
+    """What an instance remembers between requests: hints, never the only copy of anything."""
 
     requests: int = 0
     revoked: Mapping[str, float] = field(default_factory=dict)
@@ -81,10 +81,11 @@ class Exchange:
         Raises:
             StoreDown: also when there is no store, or it did not answer a moment ago.
         """
-        if self.ports.store is None or self.ports.clock.now_ms() < self.instance.store_down_until_ms:
+        store = self.ports.store
+        if store is None or self.ports.clock.now_ms() < self.instance.store_down_until_ms:
             raise StoreDown("There is no store to ask.")
         try:
-            results, trips = await self.ports.store.batch(operations)
+            results, trips = await store.batch(operations)
         except StoreDown:
             self.instance.store_down_until_ms = self.ports.clock.now_ms() + STORE_PAUSE_MS
             raise

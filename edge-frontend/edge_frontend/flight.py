@@ -11,17 +11,18 @@ follower then takes over. Nothing here rests on clean-up: a host may drop an ins
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from . import cache
 from .errors import StoreDown, UpstreamBroke
 from .exchange import Exchange
-from .ports import Append, Claim, Delete, Get, Operation, Put, Renew, Slice
+from .ports import Append, Claim, Delete, Get, Last, Operation, Put, Renew, Sink, Slice
 
 POLL_MS = 25
-TICK_MS = 250  # how often a leader renews, and looks whether its client and followers are there
+TICK_MS = 200  # how often a leader renews, and looks whether its client and followers are there
 TICK_FOLLOWED_MS = 50
-WAITING_TTL_MS = 2_000
+WAITING_TTL_MS = 500  # a follower that left is forgotten within this, so that nothing runs on for it
 LIVE_TTL_MS = 120_000
 
 
@@ -115,6 +116,7 @@ class Live:
     token: bytes
     position: int = 0
     _first: bytes = b""
+    _closed: bool = False
 
     async def read(self) -> bytes:
         """The next bytes of the leader's answer; the stream's own end says when it is over.
@@ -129,12 +131,20 @@ class Live:
             lease, data = await self._poll()
             if data:
                 return data
-            if lease != self.token:
+            if lease != self.token or self._closed:
                 raise UpstreamBroke("The shared answer broke off.")
             await self.x.ports.clock.sleep_ms(POLL_MS)
 
+    async def pour(self, sink: Sink, feed: Callable[[bytes], bytes]) -> None:
+        """As the port has it; a piece here is worth a task's turn."""
+        piece = b""
+        while type(piece) is not Last:
+            piece = feed(await self.read())
+            await sink.write(piece)
+
     def close(self) -> None:
-        """Nothing to end: the leader sees that nobody waits when the mark expires."""
+        """Follow no more; the leader sees that nobody waits when the mark has expired."""
+        self._closed = True
 
     async def _poll(self) -> tuple[object, bytes]:
         try:

@@ -1,4 +1,4 @@
-"""The way of a request, from top to bottom: authenticate → look up → assemble → forward → stream back.
+"""A request's way from top to bottom: authenticate → look up → assemble → forward → stream back.
 
 Read this file first. Everything here takes values and ports; which host carries it is not known.
 """
@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import json
 
-from . import account, admin, back, cache, flight, forward, headers, health, prompt, revocations
+from . import admin, back, cache, flight, forward, headers, health, prompt, revocations
 from .errors import (
-    BadRequest,
     EdgeError,
     Forbidden,
     MethodNotAllowed,
@@ -44,12 +43,14 @@ async def chat(x: Exchange) -> Reply:
 
     # receive
     request = parse(await x.inbound.body(x.settings.max_body_bytes))
-    route, template = _route(x, request), _template(x)
-    cap = prompt.output_cap(request, route, x.settings.max_tokens)
+    template = TEMPLATES[x.settings.template]
+    route = _route(x, request, template)
+    cap = prompt.output_cap(request, route, template, x.settings.max_tokens)
     x.mark("receive")
 
     # look up: the near store, never anything far
-    policy = cache.policy(request, x.header("x-nearfar-cache"), x.header("cache-control"))
+    cache_control = headers.joined(x.inbound.headers, "cache-control")
+    policy = cache.policy(request, x.header("x-nearfar-cache"), cache_control)
     name = cache.key(request, route, claims.tenant, template.version, cap) if policy.keep else ""
     entry, lead = await _look_up(x, name, policy)
     x.mark("look_up")
@@ -80,15 +81,21 @@ async def chat(x: Exchange) -> Reply:
     try:
         answer = await forward.send(x, call)
     except EdgeError:
+        x.mark("model_call")
         if lead is not None:
             await lead.finish(None)
         raise
-    return await back.stream_back(x, request, answer.body, lead, wants_record)
+    if forward.is_stream(answer):
+        return await back.stream_back(x, request, answer.body, lead, wants_record)
+    return await back.pass_whole(x, request, answer, lead, wants_record)
 
 
 async def models(x: Exchange) -> Reply:
     """The models of the routing table that this key may call."""
     claims = x.authenticate()
+    if "chat" not in claims.permissions:
+        raise Forbidden("This key does not have the permission `chat`.")
+    await revocations.refresh(x)
     revocations.check(x)
     names = [name for name in x.settings.routes.models if claims.allows_model(name)]
     data = [{"id": name, "object": "model", "created": 0, "owned_by": "nearfar"} for name in names]
@@ -96,7 +103,10 @@ async def models(x: Exchange) -> Reply:
 
 
 def respond(x: Exchange, status: int, document: object) -> Reply:
-    """A small JSON answer."""
+    """A small JSON answer, with a line in the log unless it only says how the edge is."""
+    x.account.status = status
+    if x.claims is not None:
+        back.log(x)
     body = json.dumps(document, separators=(",", ":")).encode()
     head = (*back.common_headers(x), ("content-type", "application/json"))
     return Reply(status, (*head, ("content-length", str(len(body)))), body)
@@ -104,6 +114,7 @@ def respond(x: Exchange, status: int, document: object) -> Reply:
 
 def refuse(x: Exchange, error: EdgeError) -> Reply:
     """The OpenAI error object, with a line in the log."""
+    x.mark(error.stage)
     x.account.error, x.account.status = error.code, error.status
     back.log(x)
     body = error.body()
@@ -119,7 +130,8 @@ async def _dispatch(x: Exchange) -> Reply:
     if x.inbound.method == "OPTIONS":
         return Reply(204, (*back.common_headers(x), ("allow", methods)), b"")
     if x.inbound.method not in {route.method for route in routes}:
-        raise MethodNotAllowed("This route does not have that method.", headers=(("allow", methods),))
+        allow = (("allow", methods),)
+        raise MethodNotAllowed("This route does not have that method.", headers=allow)
     path = routes[0].path
     if path == "/v1/chat/completions":
         return await chat(x)
@@ -132,28 +144,23 @@ async def _dispatch(x: Exchange) -> Reply:
     return respond(x, *await admin.handle(x))
 
 
-def _route(x: Exchange, request: ChatRequest) -> Route:
+def _route(x: Exchange, request: ChatRequest, template: Template) -> Route:
     route = x.settings.routes.models.get(request.model)
     if x.claims is None or route is None or not x.claims.allows_model(route.name):
-        raise ModelNotFound("There is no such model for this key; GET /v1/models lists them.", param="model")
+        raise ModelNotFound(
+            "There is no such model for this key; GET /v1/models lists them.", param="model"
+        )
     category = x.header("x-nearfar-category")
     x.account.labels |= {
         "route_table": x.settings.routes.version,
         "route": route.upstream.name,
         "model": route.name,
         "model_revision": route.revision,
-        "template_version": _template(x).version,
+        "template_version": template.version,
         "category": category if category in x.settings.categories else None,
         "streamed": request.stream,
     }
     return route
-
-
-def _template(x: Exchange) -> Template:
-    template = TEMPLATES.get(x.settings.template)
-    if template is None:
-        raise BadRequest("The configured prompt template does not exist.", status=503)
-    return template
 
 
 async def _look_up(

@@ -1,8 +1,10 @@
-"""Forward: the one far call of a request, with only allow-listed headers and the upstream's own key."""
+"""Forward: the one far call of a request, with allow-listed headers and the upstream's own key."""
 
 from __future__ import annotations
 
 import json
+import math
+from datetime import UTC
 from email.utils import parsedate_to_datetime
 
 from . import headers
@@ -20,6 +22,7 @@ from .routes import Route, Upstream
 
 MAX_ERROR_BYTES = 64_000
 MAX_MESSAGE_CHARS = 500
+_DAY_S = 86_400
 REQUESTS_OWN_FAULT = frozenset({400, 413, 422})
 
 
@@ -45,6 +48,11 @@ async def send(x: Exchange, request: Call) -> Answer:
     if answer.status == 200:
         return answer
     raise await _refusal(x, answer)
+
+
+def is_stream(answer: Answer) -> bool:
+    """Whether the answer comes as events."""
+    return headers.first(answer.headers, "content-type").lower().startswith("text/event-stream")
 
 
 def _call(x: Exchange, upstream: Upstream, path: str, body: bytes, accept: bytes) -> Call:
@@ -77,7 +85,8 @@ async def _refusal(x: Exchange, answer: Answer) -> EdgeError:
     answer.body.close()
     if status in (429, 503):
         retry = ("retry-after", str(retry_after_s(answer, x.ports.clock.wall_s())))
-        return UpstreamBusy("The model server is full; try again later.", status=status, headers=(retry,))
+        text = "The model server is full; try again later."
+        return UpstreamBusy(text, status=status, headers=(retry,))
     if status in (408, 504):
         return UpstreamTimeout("The model server did not answer in time.")
     if status in (401, 403, 404):
@@ -88,7 +97,7 @@ async def _refusal(x: Exchange, answer: Answer) -> EdgeError:
 def _own_fault(x: Exchange, status: int, message: str) -> EdgeError:
     if any(key and key in message for key in x.settings.upstream_keys.values()):
         message = ""
-    text = message or "The model server refused the request."
+    text = message[:MAX_MESSAGE_CHARS] or "The model server refused the request."
     if "context length" in text:
         return ContextTooLong(text, param="messages")
     return UpstreamRejected(text, status=status)
@@ -98,26 +107,27 @@ def retry_after_s(answer: Answer, now_s: float) -> int:
     """The server's Retry-After in whole seconds, at least 1; seconds or an HTTP date (RFC 9110)."""
     value = headers.first(answer.headers, "retry-after").strip()
     if value.isascii() and value.isdigit():
-        return max(1, min(int(value), 86_400))
+        # More digits than a day has are a day: Python reads no number of thousands of digits.
+        return max(1, min(int(value[:6]), _DAY_S)) if len(value) <= 6 else _DAY_S
     try:
-        left = parsedate_to_datetime(value).timestamp() - now_s
-    except ValueError:
+        at = parsedate_to_datetime(value)
+        # A date without a zone is GMT, as all of HTTP's are.
+        left = (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() - now_s
+    except (ValueError, OverflowError):
         return 1
-    return max(1, min(-int(-left // 1), 86_400))
+    return max(1, min(math.ceil(left), _DAY_S))
 
 
 async def _message(answer: Answer) -> str:
-    """The message of an OpenAI error object, cut; empty when there is none."""
+    """The message of an OpenAI error object; empty when there is none."""
     body = bytearray()
     try:
         while len(body) < MAX_ERROR_BYTES and (data := await answer.body.read()):
             body += data
         document = json.loads(bytes(body))
         message = document.get("error", document).get("message")
-    except (EdgeError, ValueError, AttributeError):
+    except (EdgeError, ValueError, AttributeError, RecursionError):
         return ""
     finally:
         answer.body.close()
-    return message[:MAX_MESSAGE_CHARS] if isinstance(message, str) else ""
-
-
+    return message if isinstance(message, str) else ""

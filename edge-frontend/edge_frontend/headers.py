@@ -1,4 +1,4 @@
-"""Every header the edge reads or writes, and every route it has; docs/http.md shows the same table."""
+"""Every header the edge reads or writes, and every route it has; docs/http.md has the same."""
 
 from __future__ import annotations
 
@@ -26,7 +26,14 @@ WRITTEN = {
     "x-cache": "hit, miss, shared or bypass",
     "x-request-id": "name of this request in logs and records",
 }
-SENT_UPSTREAM = ("accept", "authorization", "content-length", "content-type", "traceparent", "x-request-id")
+SENT_UPSTREAM = (
+    "accept",
+    "authorization",
+    "content-length",
+    "content-type",
+    "traceparent",
+    "x-request-id",
+)
 X_CACHE = {
     "hit": "answered from the cache",
     "miss": "looked up, not there, answered by the model server",
@@ -75,3 +82,8 @@ def first(headers: Sequence[tuple[str, bytes]], name: str) -> str:
 def all_of(headers: Sequence[tuple[str, bytes]], name: str) -> list[bytes]:
     """Every value of a header."""
     return [value for key, value in headers if key == name]
+
+
+def joined(headers: Sequence[tuple[str, bytes]], name: str) -> str:
+    """The value of a header that is a list, which may come in several lines (RFC 9110, 5.3)."""
+    return b", ".join(all_of(headers, name)).decode("latin-1")

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from . import forward
 from .errors import EdgeError, StoreDown
 from .exchange import Exchange
 from .ports import Get
+from .routes import Upstream
+
+PROBE_TIMEOUT_MS = 2_000  # who asks for readiness gives up soon: Kubernetes waits for one second
 
 
 async def ready(x: Exchange) -> tuple[int, dict[str, object]]:
@@ -30,12 +35,15 @@ async def _store(x: Exchange) -> str:
     return "ok"
 
 
-async def _upstream(x: Exchange, upstream: object) -> str:
-    from .routes import Upstream
-
-    assert isinstance(upstream, Upstream)
+async def _upstream(x: Exchange, upstream: Upstream) -> str:
+    probe = forward.probe(x, upstream)
+    probe = replace(
+        probe,
+        connect_timeout_ms=min(PROBE_TIMEOUT_MS, probe.connect_timeout_ms),
+        first_byte_timeout_ms=min(PROBE_TIMEOUT_MS, probe.first_byte_timeout_ms),
+    )
     try:
-        answer = await x.ports.upstream.send(forward.probe(x, upstream))
+        answer = await x.ports.upstream.send(probe)
     except EdgeError as error:
         return error.message
     answer.body.close()

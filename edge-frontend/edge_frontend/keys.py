@@ -1,6 +1,7 @@
 """API keys that verify themselves: claims under a MAC of the operator's secret.
 
-    nf_<claims>.<mac>       claims: base64url(JSON {"k","t","e","m","p"}), mac: base64url(HMAC-SHA256)
+    nf_<claims>.<mac>       claims: base64url(JSON {"k","t","e","m","p"})
+                            mac:    base64url(HMAC-SHA256)
 
 No store is asked to verify one, so a store that is away neither opens nor closes the door. The MAC
 covers a context string beside the claims, so that no other use of the secret can make a key.
@@ -21,7 +22,7 @@ PERMISSIONS = ("chat", "trace", "admin")
 MIN_SECRET_CHARS = 32
 MAX_KEY_CHARS = 2048
 _CONTEXT = b"nearfar api key v1\0"
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 class InvalidKey(ValueError):
@@ -40,15 +41,15 @@ class Claims:
 
     def __post_init__(self) -> None:
         for name in ("key_id", "tenant"):
-            if not _NAME.fullmatch(getattr(self, name)):
+            if not NAME.fullmatch(getattr(self, name)):
                 raise ValueError(f"{name} must be 1 to 64 letters, digits, '.', '_' or '-'")
-        if self.expires_at <= 0:
-            raise ValueError("expires_at must be a positive number of seconds since 1970")
-        if not self.models or not all(self.models):
+        if type(self.expires_at) is not int or self.expires_at <= 0:
+            raise ValueError("expires_at must be a positive whole number of seconds since 1970")
+        if not self.models or not all(model and type(model) is str for model in self.models):
             raise ValueError("models must name at least one model, or '*' for all")
         unknown = set(self.permissions) - set(PERMISSIONS)
         if unknown:
-            raise ValueError(f"unknown permission {sorted(unknown)[0]!r}; known: {PERMISSIONS}")
+            raise ValueError(f"unknown permission {min(unknown)!r}; known: {PERMISSIONS}")
 
     def allows_model(self, model: str) -> bool:
         """Whether this key may call the model."""

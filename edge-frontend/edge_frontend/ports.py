@@ -12,6 +12,14 @@ from dataclasses import dataclass
 from typing import Protocol
 
 
+class Alarm(Protocol):
+    """A call that is to come."""
+
+    def let_go(self) -> None:
+        """Let it not come."""
+        ...
+
+
 class Clock(Protocol):
     """Time on one machine."""
 
@@ -20,6 +28,8 @@ class Clock(Protocol):
     def wall_s(self) -> float: ...
 
     async def sleep_ms(self, duration_ms: float) -> None: ...
+
+    def after_ms(self, duration_ms: float, then: Callable[[], None]) -> Alarm: ...
 
 
 # What the near store can be asked; several together are one batch, and one round trip where the
@@ -102,6 +112,10 @@ class Store(Protocol):
         ...
 
 
+class Last(bytes):
+    """What a feed answers when nothing more is to be read."""
+
+
 class Source(Protocol):
     """The body of an answer, read piece by piece."""
 
@@ -110,6 +124,17 @@ class Source(Protocol):
 
         Raises:
             UpstreamError: when the body broke off or nothing came for too long.
+        """
+        ...
+
+    async def pour(self, sink: Sink, feed: Callable[[bytes], bytes]) -> None:
+        """Hand every piece to `feed` and write what it answers, until that is a `Last`.
+
+        A client that is gone gets nothing more, and reading goes on. The body's end is an empty
+        piece. A host adapter does this without a task's turn for every piece.
+
+        Raises:
+            UpstreamError: as `read` does; and whatever `feed` raises.
         """
         ...
 

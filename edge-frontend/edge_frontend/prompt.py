@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 from .errors import ContextTooLong
@@ -10,29 +11,42 @@ from .request import ChatRequest
 from .routes import Route
 from .templates import Template
 
-# A token of the byte-pair encodings in use holds about four bytes of English. No text that people
-# write goes above six; only what is sure not to fit is refused here, the model server counts exactly.
-BYTES_PER_TOKEN = 4
-MOST_BYTES_PER_TOKEN = 6
+# A token of the byte-pair encodings in use holds about four characters of English, fewer of most
+# other languages, and a text that people write hardly holds more than six on average. Only what is
+# sure not to fit is refused here; the model server counts exactly.
+MOST_CHARS_PER_TOKEN = 6
+LEAST_BYTES_PER_TOKEN = 3
 TOKENS_PER_MESSAGE = 4
+# vLLM refuses these together with stream: true (vllm/entrypoints/openai/chat_completion/protocol.py).
+NEVER_STREAMED = ("prompt_logprobs", "use_beam_search")
 
 
-def estimate_tokens(messages: list[Any], bytes_per_token: int = BYTES_PER_TOKEN) -> int:
-    """About how many tokens the messages are; an estimate, and called one wherever it is shown."""
-    size = sum(_text_bytes(message.get("content")) for message in messages)
-    return size // bytes_per_token + TOKENS_PER_MESSAGE * len(messages)
+def least_tokens(messages: list[Any]) -> int:
+    """How many tokens the messages are at the least; an estimate, and called one where shown."""
+    size = sum(len(text) for text in _texts(messages))
+    return size // MOST_CHARS_PER_TOKEN + TOKENS_PER_MESSAGE * len(messages)
 
 
-def output_cap(request: ChatRequest, route: Route, default: int) -> int | None:
+def ample_tokens(messages: list[Any]) -> int:
+    """How many tokens are ample for the messages."""
+    size = sum(len(text.encode("utf-8", "surrogatepass")) for text in _texts(messages))
+    return size // LEAST_BYTES_PER_TOKEN + TOKENS_PER_MESSAGE * len(messages)
+
+
+def output_cap(request: ChatRequest, route: Route, template: Template, default: int) -> int | None:
     """The operator's cap where the client sets none, cut to what the context leaves.
 
     Raises:
         ContextTooLong: when the messages, or they and the asked output, cannot fit.
     """
     messages, context = request.fields["messages"], route.context_tokens
+    wrapped = template.before + template.after
+    if template.system or wrapped:
+        users = sum(message["role"] == "user" for message in messages)
+        messages = [{"content": template.system + wrapped * users}, *messages]
     asked = request.fields.get("max_completion_tokens") or request.fields.get("max_tokens")
     if context:
-        least = estimate_tokens(messages, MOST_BYTES_PER_TOKEN)
+        least = least_tokens(messages)
         if least + (asked or 1) > context:
             raise ContextTooLong(
                 f"The messages are at least about {least} tokens"
@@ -44,7 +58,7 @@ def output_cap(request: ChatRequest, route: Route, default: int) -> int | None:
         return None
     if not context:
         return default
-    return max(1, min(default, context - estimate_tokens(messages, 3)))
+    return max(1, min(default, context - ample_tokens(messages)))
 
 
 def assemble(
@@ -52,14 +66,16 @@ def assemble(
 ) -> dict[str, Any]:
     """The request for the model server: the template applied, defaults filled in, streamed.
 
-    An answer is always asked for as a stream with its usage, so that its first content can be seen
-    and a client that goes away is noticed; a client that wants one body gets it put together.
+    An answer is asked for as a stream with its usage, so that its first content can be seen and a
+    client that goes away is noticed; a client that wants one body gets it put together. What a model
+    server gives only in one body is asked for as one.
     """
     fields = dict(request.fields)
     fields["model"] = route.model
     fields["messages"] = _messages(fields["messages"], template)
-    fields["stream"] = True
-    fields["stream_options"] = {**(fields.get("stream_options") or {}), "include_usage": True}
+    fields["stream"] = request.stream or not any(fields.get(name) for name in NEVER_STREAMED)
+    if fields["stream"]:
+        fields["stream_options"] = {**(fields.get("stream_options") or {}), "include_usage": True}
     if cap is not None:
         fields["max_tokens"] = cap
     return fields
@@ -94,10 +110,10 @@ def _wrap(content: str | list[Any], template: Template) -> str | list[Any]:
     return [*before, *content, *after]
 
 
-def _text_bytes(content: Any) -> int:
-    if isinstance(content, str):
-        return len(content.encode("utf-8", "surrogatepass"))
-    if isinstance(content, list):
-        texts = (part.get("text") for part in content)
-        return sum(len(text.encode("utf-8", "surrogatepass")) for text in texts if isinstance(text, str))
-    return 0
+def _texts(messages: list[Any]) -> Iterator[str]:
+    """Every text of the messages; what else they hold is not counted."""
+    for message in messages:
+        content = message.get("content")
+        for part in content if isinstance(content, list) else [{"text": content}]:
+            if isinstance(text := part.get("text"), str):
+                yield text

@@ -1,7 +1,7 @@
 """Stream back: what of the model server's bytes goes on to the client, and what they say.
 
-Pure: bytes in, bytes out. Once the first content has passed, a piece in the framing that model
-servers use goes on untouched and unparsed; only what may carry an end, a usage or an error is
+Pure: bytes in, bytes out. Once the first content has passed, an event that differs from it in its
+text alone goes on untouched and unparsed; only what may carry an end, a usage or an error is
 looked into.
 """
 
@@ -15,23 +15,35 @@ from . import answer, sse
 from .errors import UpstreamBroke
 
 MAX_EVENT_BYTES = 8_000_000
+_CONTENT = b'"content":"'
 
 
 class Relay:
     """The state of one answer on its way back."""
 
-    __slots__ = ("_kept", "_parser", "_wants_usage", "done", "failed", "has_content", "head", "metrics", "usage")
+    __slots__ = (
+        "_after", "_before", "_between", "_index", "_kept", "_parser", "_texts", "_wants_usage",
+        "done", "failed", "has_content", "head", "metrics", "usage",
+    )  # fmt: skip
 
     def __init__(self, *, wants_usage: bool, keep: bool) -> None:
         self._parser = sse.Parser(max_event_bytes=MAX_EVENT_BYTES)
-        self._kept: list[bytes] | None = [] if keep else None
+        self._kept: list[dict[str, Any]] | None = [] if keep else None
+        self._texts: list[bytes] = []
         self._wants_usage = wants_usage
+        self._before = self._after = self._between = b""
+        self._index = 0
         self.has_content = False
         self.done = False
-        self.failed: bytes | None = None
+        self.failed = False
         self.head: dict[str, Any] = {}
         self.usage: Mapping[str, Any] | None = None
         self.metrics: Mapping[str, Any] | None = None
+
+    @property
+    def ended(self) -> bool:
+        """Whether the stream has said its end, a good or a bad one."""
+        return self.done or self.failed
 
     def feed(self, data: bytes) -> bytes:
         """What to forward of these bytes; the end of the stream itself is held back.
@@ -39,9 +51,7 @@ class Relay:
         Raises:
             UpstreamBroke: when the bytes are not the events of a chat completion.
         """
-        if self.has_content and not self._parser.pending() and _is_plain(data):
-            if self._kept is not None:
-                self._kept.append(data)
+        if self._before and not self._parser.pending() and self._is_text(data):
             return data
         try:
             payloads = self._parser.feed(data)
@@ -55,47 +65,98 @@ class Relay:
         Raises:
             UpstreamBroke: when they ended without the end of the stream.
         """
-        if not self.done and self.failed is None:
+        if not self.ended:
             raise UpstreamBroke("The model server broke off in the middle of its answer.")
 
     def body(self, choices: int) -> dict[str, Any] | None:
         """The answer as one body, None unless every choice is complete. Needs `keep`."""
         assembler = answer.Assembler(choices)
-        for payload in self._payloads():
-            assembler.add(json.loads(payload))
+        self._keep_texts()
+        for chunk in self._kept or ():
+            assembler.add(chunk)
         return assembler.body() if self.done and assembler.complete else None
 
-    def _payloads(self) -> list[bytes]:
-        parser, payloads = sse.Parser(max_event_bytes=MAX_EVENT_BYTES), list[bytes]()
-        for piece in self._kept or ():
-            payloads += parser.feed(piece)
-        return payloads
+    def _is_text(self, data: bytes) -> bool:
+        """Whether these are whole events that differ from an earlier one in their text alone.
+
+        A server repeats its chunks but for the text of the delta. What stands between the known
+        beginning and the known end is then the inside of JSON strings if it holds no quote and no
+        line end; a text with an escaped quote is left to the parser.
+        """
+        before, after = self._before, self._after
+        if not (data.startswith(before) and data.endswith(after)):
+            return False
+        text = data[len(before) : len(data) - len(after)].replace(self._between, b"")
+        if b'"' in text or b"\n" in text or len(data) < len(before) + len(after):
+            return False
+        if self._kept is not None:
+            self._texts.append(text)
+        return True
 
     def _pass(self, payload: bytes) -> bytes:
-        if self.done or self.failed is not None:
+        if self.ended:
             return b""
         if payload.strip() == sse.DONE:
             self.done = True
             return b""
         chunk = _chunk(payload)
         if "error" in chunk and not chunk.get("choices"):
-            self.failed = payload
+            self.failed = True
             return b""
-        framed = sse.frame(payload)
         if self._kept is not None:
-            self._kept.append(framed)
-        self._look_into(chunk)
+            self._keep_texts()
+            self._kept.append(chunk)
+        self._look_into(chunk, payload)
         is_usage_only = not chunk.get("choices") and chunk.get("usage") is not None
-        return b"" if is_usage_only and not self._wants_usage else framed
+        return b"" if is_usage_only and not self._wants_usage else sse.frame(payload)
 
-    def _look_into(self, chunk: Mapping[str, Any]) -> None:
+    def _look_into(self, chunk: Mapping[str, Any], payload: bytes) -> None:
         if isinstance(chunk.get("usage"), dict):
             self.usage = chunk["usage"]
         if isinstance(chunk.get("metrics"), dict):
             self.metrics = chunk["metrics"]
-        self.has_content = self.has_content or answer.has_content(chunk)
+        if not self.has_content:
+            self.has_content = answer.has_content(chunk)
         if not self.head:
             self.head = {name: chunk[name] for name in ("id", "created", "model") if name in chunk}
+        if self.has_content:
+            self._learn(chunk, payload)
+
+    def _learn(self, chunk: Mapping[str, Any], payload: bytes) -> None:
+        """Know the next event by this one, if it is a plain piece of text."""
+        before, found, rest = payload.partition(_CONTENT)
+        text, quote, after = rest.partition(b'"')
+        if not found or not quote or _CONTENT in after or not _is_plain_text(chunk, text):
+            return
+        self._index = chunk["choices"][0]["index"]
+        self._before = b"data: " + before + found
+        self._after = quote + after + b"\n\n"
+        self._between = self._after + self._before
+
+    def _keep_texts(self) -> None:
+        """Turn the texts that passed unparsed into one chunk, in their place."""
+        if self._texts and self._kept is not None:
+            text = json.loads(b'"' + b"".join(self._texts) + b'"')
+            delta = {"index": self._index, "delta": {"content": text}}
+            self._kept.append({"choices": [delta]})
+            self._texts = []
+
+
+def _is_plain_text(chunk: Mapping[str, Any], text: bytes) -> bool:
+    """Whether a chunk has one choice that goes on, and this text as its whole delta."""
+    choices = chunk.get("choices")
+    if not isinstance(choices, list) or len(choices) != 1 or chunk.get("usage") is not None:
+        return False
+    choice = choices[0]
+    return (
+        set(choice.get("delta") or ()) == {"content"}
+        and isinstance(choice.get("index"), int)
+        and choice.get("finish_reason") is None
+        and choice.get("logprobs") is None
+        and text.isascii()
+        and b"\\" not in text
+        and choice["delta"]["content"] == text.decode("ascii")
+    )
 
 
 def _chunk(payload: bytes) -> dict[str, Any]:
@@ -107,26 +168,3 @@ def _chunk(payload: bytes) -> dict[str, Any]:
         raise UpstreamBroke("The model server sent an event that is not a JSON object.")
     return chunk
 
-
-def _is_plain(data: bytes) -> bool:
-    """Whole `data: {…}` events with line feeds, none of them an end, a usage or an error.
-
-    In JSON a quote inside a text is escaped, so these byte patterns can only be names of fields.
-    """
-    events = data.count(b"\n\n")
-    return (
-        data.startswith(b"data: {")
-        and data.endswith(b"}\n\n")
-        and data.count(b"\n") == 2 * events
-        and data.count(b"\n\ndata: {") == events - 1
-        and b"\r" not in data
-        and b'"error"' not in data
-        and b'"metrics"' not in data
-        and _all_null(data, b'"usage"')
-        and _all_null(data, b'"finish_reason"')
-    )
-
-
-def _all_null(data: bytes, name: bytes) -> bool:
-    found = data.count(name)
-    return not found or found == data.count(name + b":null") + data.count(name + b": null")

@@ -13,6 +13,9 @@ from typing import Any
 
 from .errors import BadRequest
 
+# Far above what a request needs (a JSON schema of a tool nests about ten deep), and far below what
+# json can write again at any depth of Python's own stack.
+MAX_DEPTH = 100
 ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
 
 
@@ -42,24 +45,49 @@ def parse(body: bytes) -> ChatRequest:
     """
     try:
         fields = json.loads(body, parse_constant=_no_constant, parse_float=_finite)
-    except (ValueError, RecursionError):
+    except RecursionError:
+        raise _too_deep() from None
+    except ValueError:
         raise BadRequest("The body is not valid JSON.") from None
     if not isinstance(fields, dict):
         raise BadRequest("The body must be a JSON object.")
+    # Most requests have fewer brackets than the limit, which is quickly counted.
+    if body.count(b"[") + body.count(b"{") > MAX_DEPTH:
+        _check_depth(fields)
     _check_messages(fields.get("messages"))
     options = fields.get("stream_options")
     stream = _flag(fields, "stream")
     if options is not None and (not isinstance(options, dict) or not stream):
-        raise BadRequest("stream_options is an object, and only for stream: true.", param="stream_options")
+        raise BadRequest(
+            "stream_options is an object, and only for stream: true.", param="stream_options"
+        )
     for name in ("max_tokens", "max_completion_tokens", "n"):
         _check_count(fields, name)
     return ChatRequest(
         fields=fields,
         model=_model(fields),
         stream=stream,
-        wants_usage=bool(options) and options.get("include_usage") is True,
+        wants_usage=options is not None and options.get("include_usage") is True,
         choices=fields.get("n") or 1,
     )
+
+
+def _check_depth(fields: dict[str, Any]) -> None:
+    level: list[Any] = [fields]
+    for _ in range(MAX_DEPTH):
+        level = [
+            inner
+            for outer in level
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, dict | list)
+        ]
+        if not level:
+            return
+    raise _too_deep()
+
+
+def _too_deep() -> BadRequest:
+    return BadRequest(f"The body nests deeper than {MAX_DEPTH}.")
 
 
 def _model(fields: dict[str, Any]) -> str:

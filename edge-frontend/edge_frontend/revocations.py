@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from .errors import Unauthorized
+from .errors import StoreDown, Unauthorized
 from .exchange import Exchange
 from .ports import Get
 
@@ -33,6 +33,18 @@ def learn(x: Exchange, value: bytes | None) -> None:
     x.instance.revoked_read_ms = x.ports.clock.now_ms()
 
 
+async def refresh(x: Exchange) -> None:
+    """Read the list anew if the hint is old; a store that is away leaves it as it is."""
+    operations = due(x)
+    if not operations:
+        return
+    try:
+        (value,) = await x.near(*operations)
+    except StoreDown:
+        return
+    learn(x, value if isinstance(value, bytes) else None)
+
+
 def check(x: Exchange) -> None:
     """Turn away a revoked key.
 
@@ -50,7 +62,7 @@ def parse(value: bytes | None) -> Mapping[str, float]:
     """The list as a mapping; what is not one counts as empty."""
     try:
         document = json.loads(value or b"{}")
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     if not isinstance(document, dict):
         return {}

@@ -1,4 +1,4 @@
-"""The versioned table that maps model names to upstreams, so that a route is part of every record."""
+"""The versioned table that maps model names to upstreams, a part of every record."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Upstream:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """What one public model name stands for. `context_tokens` is the model's window, 0 if unknown."""
+    """What one public model name stands for; `context_tokens` is its window, 0 if unknown."""
 
     name: str
     upstream: Upstream
@@ -55,7 +55,7 @@ class RouteTable:
                 name: _route(name, entry, upstreams) for name, entry in document["models"].items()
             }
             version = str(document["version"])
-        except (KeyError, TypeError, AttributeError, json.JSONDecodeError):
+        except (KeyError, TypeError, AttributeError, json.JSONDecodeError, RecursionError):
             raise ValueError(
                 'must be JSON {"version", "upstreams": {name: {"url"}}, '
                 '"models": {name: {"upstream"}}}'
@@ -66,8 +66,12 @@ class RouteTable:
 
 
 def _upstream(name: str, entry: Mapping[str, Any]) -> Upstream:
-    parts = urlsplit(str(entry["url"]))
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query:
+    try:
+        parts = urlsplit(str(entry["url"]))
+        is_url = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # an address or a port that is none
+        is_url = False
+    if not is_url or parts.query or parts.fragment:
         raise ValueError(f"upstream {name!r} must have an http or https url")
     if parts.username is not None:
         raise ValueError(f"upstream {name!r} must carry no credentials in its url")
@@ -79,11 +83,14 @@ def _route(name: str, entry: Mapping[str, Any], upstreams: Mapping[str, Upstream
     upstream = entry["upstream"]
     if upstream not in upstreams:
         raise ValueError(f"model {name!r} names no upstream of the table")
+    context_tokens = entry.get("context_tokens")
+    if context_tokens is not None and (type(context_tokens) is not int or context_tokens < 0):
+        raise ValueError(f"context_tokens of model {name!r} must be a whole number")
     return Route(
         name=name,
         upstream=upstreams[upstream],
         model=str(entry.get("model") or name),
         revision=str(entry.get("revision") or "unknown"),
-        context_tokens=int(entry.get("context_tokens") or 0),
+        context_tokens=context_tokens or 0,
         serving_hash=str(entry.get("serving_hash") or "unknown"),
     )

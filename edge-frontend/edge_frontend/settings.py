@@ -1,7 +1,7 @@
 """The edge's settings, read from variables when a request needs them and never at import.
 
-A variable is named NEARFAR_<NAME> in an environment and nearfar_<name> in Spin. docs/configuration.md
-owns the table; a test compares it with this file.
+A variable is named NEARFAR_<NAME> in an environment and nearfar_<name> in Spin.
+docs/configuration.md owns the table; a test compares it with this file.
 """
 
 from __future__ import annotations
@@ -10,10 +10,13 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
+from typing import Any
+from urllib.parse import urlsplit
 
 from .errors import Misconfigured
 from .keys import MIN_SECRET_CHARS
 from .routes import RouteTable
+from .templates import TEMPLATES
 
 SECRET_NAMES = frozenset({"key_secret", "key_secret_previous", "upstream_keys", "store"})
 
@@ -55,21 +58,20 @@ def from_variables(variables: Mapping[str, str]) -> Settings:
     Raises:
         Misconfigured: naming every wrong variable at once, and no value.
     """
-    wrong: list[str] = []
-    values: dict[str, object] = {}
-    for item in fields(Settings):
-        text = variables.get(item.name, "").strip()
-        if item.name == "fingerprint" or not text:
+    texts = {name: variables.get(name, "").strip() for name in names()}
+    wrong = [f"{variable(name)} is not set" for name in _REQUIRED if not texts[name]]
+    values: dict[str, Any] = {}
+    for name, text in texts.items():
+        if not text:
             continue
         try:
-            values[item.name] = _READERS.get(item.name, str)(text)
+            values[name] = _READERS.get(name, str)(text)
         except ValueError as error:
-            wrong.append(f"{variable(item.name)} {error}")
-    wrong += [f"{variable(name)} is not set" for name in _REQUIRED if not variables.get(name)]
+            wrong.append(f"{variable(name)} {error}")
     wrong += _cannot_work_together(values)
     if wrong:
-        raise Misconfigured("settings: " + "; ".join(sorted(set(wrong))))
-    return Settings(**values, fingerprint=_fingerprint(variables))  # type: ignore[arg-type]
+        raise Misconfigured("settings: " + "; ".join(sorted(wrong)))
+    return Settings(**values, fingerprint=_fingerprint(texts))
 
 
 def variable(name: str) -> str:
@@ -86,17 +88,15 @@ def _cannot_work_together(values: Mapping[str, object]) -> list[str]:
     routes, upstream_keys = values.get("routes"), values.get("upstream_keys", {})
     if not isinstance(routes, RouteTable) or not isinstance(upstream_keys, dict):
         return []
-    unknown = sorted(set(upstream_keys) - set(routes.upstreams))
-    return [f"{variable('upstream_keys')} names no upstream {name!r}" for name in unknown]
+    if set(upstream_keys) <= set(routes.upstreams):
+        return []
+    # Not named: who takes name and key for one another would find the key in a log.
+    return [f"{variable('upstream_keys')} names an upstream that {variable('routes')} has not"]
 
 
-def _fingerprint(variables: Mapping[str, str]) -> str:
+def _fingerprint(texts: Mapping[str, str]) -> str:
     """A short hash of what is set, without the secrets: the same settings, the same hash."""
-    public = {
-        name: variables[name]
-        for name in names()
-        if variables.get(name) and name not in SECRET_NAMES
-    }
+    public = {name: text for name, text in texts.items() if text and name not in SECRET_NAMES}
     return hashlib.sha256(json.dumps(public, sort_keys=True).encode()).hexdigest()[:12]
 
 
@@ -118,7 +118,7 @@ def _secret(text: str) -> str:
 def _upstream_keys(text: str) -> dict[str, str]:
     try:
         document = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise ValueError("must be a JSON object of upstream names and keys") from None
     if not isinstance(document, dict) or not all(
         isinstance(value, str) and value.isascii() and value.isprintable()
@@ -129,8 +129,23 @@ def _upstream_keys(text: str) -> dict[str, str]:
 
 
 def _store(text: str) -> str:
-    if text != "none" and not text.startswith(("redis://", "kv:")):
-        raise ValueError("must be redis://[:password@]host:port/database, kv:NAME or none")
+    form = "must be redis://[[user]:password@]host[:port][/database], kv:NAME or none"
+    if text == "none" or (text.startswith("kv:") and text != "kv:"):
+        return text
+    try:
+        parts = urlsplit(text)
+        database = parts.path.strip("/") or "0"
+        is_redis = parts.scheme == "redis" and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # an address or a port that is none
+        raise ValueError(form) from None
+    if not is_redis or not (database.isascii() and database.isdigit()):
+        raise ValueError(form)
+    return text
+
+
+def _template(text: str) -> str:
+    if text not in TEMPLATES:
+        raise ValueError("must be one of " + ", ".join(sorted(TEMPLATES)))
     return text
 
 
@@ -151,6 +166,7 @@ _READERS: dict[str, Callable[[str], object]] = {
     "cache_max_bytes": _whole(1_000, 100_000_000),
     "follow_ms": _whole(0, 600_000),
     "lease_ms": _whole(500, 60_000),
+    "template": _template,
     "max_tokens": _whole(1, 1_000_000),
     "max_body_bytes": _whole(1_000, 100_000_000),
     "connect_timeout_ms": _whole(1, _DAY_MS),

@@ -9,7 +9,7 @@ the futures of a request and of a body's trailers must live as long as the body 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import componentize_py_async_support as tasks
 from componentize_py_types import Err, Ok
@@ -20,6 +20,8 @@ from spin_sdk.wit.imports import wasi_http_types_0_3_0 as types
 
 from ..errors import BadRequest, BodyTooLarge, EdgeError, UpstreamBroke, UpstreamTimeout, UpstreamUnreachable
 from ..ports import Answer, Call, Reply
+from .wasi_pour import Pour
+from .waits import write_and_close
 
 READ_BYTES = 65_536
 _METHODS = {
@@ -90,7 +92,7 @@ class WasiUpstream:
         contents = None
         if call.body:
             writer, contents = wit.byte_stream()
-            tasks.spawn(_write(writer, call.body))
+            write_and_close(writer, call.body)
         fields = types.Fields.from_list(list(call.headers))
         request, sent = types.Request.new(fields, contents, _trailers_future(), options)
         request.set_method(types.Method_Post() if call.body else types.Method_Get())
@@ -133,6 +135,18 @@ class WasiSource:
             raise _mapped_body(result.value)
         return b""
 
+    async def pour(self, sink: WasiSink, feed: Callable[[bytes], bytes]) -> None:
+        await sink.quiet()
+        pour = Pour(self._stream, sink.writer, feed)
+        self._reading, sink.pour = True, pour
+        pour.start()
+        try:
+            had_enough = await pour.done
+        finally:
+            self._reading, sink.pour = False, None
+        if not had_enough:
+            feed(await self.read())
+
     def close(self) -> None:
         if not self._closed:
             self._closed = True
@@ -148,30 +162,33 @@ class WasiSource:
 class WasiSink:
     """The client's end of a streamed body."""
 
-    __slots__ = ("_gone", "_probing", "_trailers", "_writer")
+    __slots__ = ("_probing", "_trailers", "pour", "writer")
 
     def __init__(self, writer: wit.ByteStreamWriter, trailers: object) -> None:
-        self._writer, self._trailers = writer, trailers
-        self._gone = False
+        self.writer, self._trailers = writer, trailers
+        self.pour: Pour | None = None
         self._probing: asyncio.Future[None] | None = None
 
     async def write(self, data: bytes) -> bool:
-        if self._probing is not None:
-            await self._probing
-        if data and not self._gone:
-            await self._writer.write_all(data)
-            self._gone = self._writer.reader_dropped
-        return not self._gone
+        await self.quiet()
+        if data and not self.writer.reader_dropped:
+            await self.writer.write_all(data)
+        return not self.writer.reader_dropped
 
     async def is_there(self) -> bool:
-        if self._gone or self._writer.handle is None:
-            return not self._gone  # a write is under way and will tell
-        self._probing = asyncio.get_running_loop().create_future()
-        await self._writer.write(b"")
-        self._gone = self._writer.reader_dropped
-        self._probing.set_result(None)
-        self._probing = None
-        return not self._gone
+        if self.pour is not None:
+            self.pour.probe()
+        elif self.writer.handle is not None and not self.writer.reader_dropped:
+            self._probing = asyncio.get_running_loop().create_future()
+            await self.writer.write(b"")
+            self._probing.set_result(None)
+            self._probing = None
+        return not self.writer.reader_dropped
+
+    async def quiet(self) -> None:
+        """Wait until no probe is under way: a writer does one thing at a time."""
+        if self._probing is not None:
+            await self._probing
 
     def abort(self) -> None:
         failure = types.ErrorCode_InternalError(None)
@@ -179,7 +196,7 @@ class WasiSink:
         self._trailers = None
 
     def end(self) -> None:
-        self._writer.__exit__(None, None, None)
+        self.writer.__exit__(None, None, None)
         self._trailers = None
 
 
@@ -190,7 +207,7 @@ def respond(reply: Reply) -> types.Response:
         contents = None
         if reply.body:
             writer, contents = wit.byte_stream()
-            tasks.spawn(_write(writer, reply.body))
+            write_and_close(writer, reply.body)
         response, _ = types.Response.new(fields, contents, _trailers_future())
     else:
         writer, contents = wit.byte_stream()
@@ -207,11 +224,6 @@ async def _produce(reply: Reply, sink: WasiSink) -> None:
         await reply.body(sink)
     finally:
         sink.end()
-
-
-async def _write(writer: wit.ByteStreamWriter, data: bytes) -> None:
-    with writer:
-        await writer.write_all(data)
 
 
 async def _fail(trailers: object, failure: object) -> None:

@@ -20,9 +20,8 @@ from .. import redis_commands as commands
 from .. import resp
 from ..errors import StoreDown
 from ..ports import Operation, Result
-from .wasi_clock import within
+from .waits import DROPPED, Alarm, Listener, Writing, new_future, within
 
-READ_BYTES = 65_536
 IDLE_CONNECTIONS = 16
 
 
@@ -32,15 +31,14 @@ class WasiRedis:
     def __init__(self, address: str, timeout_ms: int) -> None:
         parts = urlsplit(address)
         self._host, self._port = parts.hostname or "127.0.0.1", parts.port or 6379
-        self._hello = commands.hello(
-            unquote(parts.username or ""), unquote(parts.password or ""), parts.path.strip("/")
-        )
+        database = parts.path.strip("/")
+        self._hello = commands.hello(unquote(parts.username or ""), unquote(parts.password or ""), database)
         self._timeout_ms = timeout_ms
         self._idle: list[_Connection] = []
 
     async def batch(self, operations: Sequence[Operation]) -> tuple[list[Result], int]:
-        encoded = [resp.command(*commands.parts(operation)) for operation in operations]
-        replies, trips = await self._ask(b"".join(encoded), len(encoded))
+        request = b"".join([resp.command(*commands.parts(operation)) for operation in operations])
+        replies, trips = await self._ask(request, len(operations))
         results = [commands.result(*pair) for pair in zip(operations, replies, strict=True)]
         return results, trips
 
@@ -49,24 +47,27 @@ class WasiRedis:
         while self._idle:
             connection = self._idle.pop()
             try:
-                replies = await self._on(connection, request, count)
+                return await self._on(connection, request, count), 1
             except _Closed:
                 continue
-            return replies, 1
-        connection, trips = await self._connect()
+        connection = await self._open()
+        hello = b"".join(self._hello)
         try:
-            return await self._on(connection, request, count), trips + 1
+            replies = await self._on(connection, hello + request, len(self._hello) + count)
         except _Closed as error:
             raise StoreDown("The store closed the connection.") from error
+        greeted, rest = replies[: len(self._hello)], replies[len(self._hello) :]
+        if any(isinstance(reply, resp.RespError) for reply in greeted):
+            self._idle.clear()
+            raise StoreDown("The store refused the greeting.")
+        return rest, 2
 
     async def _on(self, connection: _Connection, request: bytes, count: int) -> list[resp.Value]:
         try:
-            replies = await within(connection.ask(request, count), self._timeout_ms)
+            replies = await connection.ask(request, count, self._timeout_ms)
         except TimeoutError as error:
-            connection.abandon()
             raise StoreDown("The store did not answer in time.") from error
         except resp.ProtocolError as error:
-            connection.close()
             raise StoreDown("The store answered out of order.") from error
         if len(self._idle) < IDLE_CONNECTIONS:
             self._idle.append(connection)
@@ -74,16 +75,13 @@ class WasiRedis:
             connection.close()
         return replies
 
-    async def _connect(self) -> tuple[_Connection, int]:
-        """A new connection, greeted; answers it and the round trips that took."""
+    async def _open(self) -> _Connection:
         try:
-            connection = await within(_Connection.open(self._host, self._port), self._timeout_ms)
+            return await within(_Connection.open(self._host, self._port), self._timeout_ms)
         except TimeoutError as error:
             raise StoreDown("The store did not answer in time.") from error
         except Err as error:
             raise StoreDown("The store cannot be reached.") from error
-        connection.greet(self._hello)
-        return connection, 1
 
 
 class _Closed(Exception):
@@ -93,13 +91,12 @@ class _Closed(Exception):
 class _Connection:
     """A TCP connection as two byte streams."""
 
-    __slots__ = ("_greeting", "_inward", "_keep", "_outward", "_reader", "_skip")
+    __slots__ = ("_answered", "_inward", "_keep", "_missing", "_outward", "_reader", "_reading", "_replies")
 
     def __init__(self, outward: Any, inward: Any, keep: tuple[Any, ...]) -> None:
         self._outward, self._inward, self._keep = outward, inward, keep
         self._reader = resp.Reader()
-        self._greeting = b""
-        self._skip = 0
+        self._replies: list[resp.Value] = []
 
     @staticmethod
     async def open(host: str, port: int) -> _Connection:
@@ -117,36 +114,68 @@ class _Connection:
         inward, receiving = socket.receive()
         return _Connection(outward, inward, (socket, sending, receiving))
 
-    def greet(self, hello: Sequence[bytes]) -> None:
-        """Send these commands before the first batch, in the same round trip."""
-        self._greeting, self._skip = b"".join(hello), len(hello)
+    async def ask(self, request: bytes, count: int, limit_ms: int) -> list[resp.Value]:
+        """Write the commands, read as many replies.
 
-    async def ask(self, request: bytes, count: int) -> list[resp.Value]:
-        """Write the commands, read as many replies."""
-        request, self._greeting = self._greeting + request, b""
-        await self._outward.write_all(request)
-        replies: list[resp.Value] = []
-        while len(replies) < count + self._skip:
-            reply = self._reader.get()
-            if reply is resp.NEED_MORE:
-                data = await self._inward.read(READ_BYTES)
-                if not data and self._inward.writer_dropped:
-                    raise _Closed
-                self._reader.feed(data)
-            else:
-                replies.append(reply)
-        greeted, self._skip = replies[: self._skip], 0
-        for reply in greeted:
-            if isinstance(reply, resp.RespError):
-                raise resp.ProtocolError("the store refused the greeting")
-        return replies[len(greeted) :]
+        Raises:
+            TimeoutError: when they did not come in time; the connection is let go of.
+            _Closed: when the other end closed it.
+            ProtocolError: when it answered out of order.
+        """
+        self._answered, self._missing, self._replies = new_future(), count, []
+        self._reading = Listener(self._on_read)
+        writing = Writing(self._outward, request, self._on_written)
+        alarm = Alarm(limit_ms, self._on_late)
+        try:
+            self._read_on(self._reading.read(self._inward))
+            return await self._answered
+        except BaseException:
+            writing.let_go()
+            self._reading.let_go()
+            self._abandon()
+            raise
+        finally:
+            alarm.let_go()
 
     def close(self) -> None:
         """Drop both streams; nothing is waiting on them."""
         self._outward.__exit__(None, None, None)
         self._inward.__exit__(None, None, None)
 
-    def abandon(self) -> None:
-        """Let go of a connection on which a read still waits; the host ends it with the instance."""
-        self._inward.finalizer.detach()
+    def _on_read(self, result: tuple[int, bytes]) -> None:
+        try:
+            self._read_on(result)
+        except resp.ProtocolError as error:
+            self._fail(error)
+
+    def _read_on(self, result: tuple[int, bytes] | None) -> None:
+        while result is not None:
+            code, data = result
+            self._reader.feed(data)
+            while self._missing and (reply := self._reader.get()) is not resp.NEED_MORE:
+                self._replies.append(reply)
+                self._missing -= 1
+            if not self._missing:
+                if not self._answered.done():
+                    self._answered.set_result(self._replies)
+                return
+            if code == DROPPED:
+                self._fail(_Closed())
+                return
+            result = self._reading.read(self._inward)
+
+    def _on_written(self, whole: bool) -> None:
+        if not whole:
+            self._fail(_Closed())
+
+    def _on_late(self) -> None:
+        self._fail(TimeoutError())
+
+    def _fail(self, error: Exception) -> None:
+        if not self._answered.done():
+            self._answered.set_exception(error)
+
+    def _abandon(self) -> None:
+        """Let go of a connection that something may still wait on; the host ends it with the instance."""
         self._outward.finalizer.detach()
+        self._inward.finalizer.detach()

@@ -1,0 +1,179 @@
+"""One answer underway: read from its source, relayed, watched, and kept when it is complete."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from . import answer, cache, flight, prompt, sse
+from .errors import EdgeError, UpstreamBroke
+from .exchange import Exchange
+from .ports import Alarm, Last, Sink, Source
+from .relay import Relay
+from .request import ChatRequest
+
+MAX_BODY_BYTES = 32_000_000
+
+
+class Carriage:
+    """Carries one answer; `client_gone` says that nobody is left to send it to."""
+
+    __slots__ = ("_alarm", "_body", "_ended", "_lead", "_relay", "_request", "_source", "_x", "client_gone")
+
+    def __init__(
+        self, x: Exchange, request: ChatRequest, source: Source, lead: flight.Lead | None
+    ) -> None:
+        self._x, self._request, self._source, self._lead = x, request, source, lead
+        keep = lead is not None or not request.stream
+        self._relay = Relay(wants_usage=request.wants_usage, keep=keep)
+        self._alarm: Alarm | None = None
+        self._body: dict[str, Any] | None = None
+        self._ended = self.client_gone = False
+
+    @property
+    def head(self) -> dict[str, Any]:
+        """What the model server's chunks have in common: id, created, model."""
+        return self._relay.head
+
+    async def stream(self, sink: Sink) -> None:
+        """Forward what comes as it comes, up to the stream's own end.
+
+        Raises:
+            UpstreamError: when the answer broke off or ended in an error.
+        """
+        relay, source = self._relay, self._source
+        while not (relay.has_content or relay.ended):
+            self._note(await sink.write(self._take(await source.read())))
+        if relay.has_content:
+            self._x.mark("forward_first", "t5")
+        if not relay.ended:
+            await source.pour(sink, self._take)
+        self._check()
+
+    async def gather(self) -> bytes:
+        """The whole answer as one body.
+
+        Raises:
+            UpstreamError: when it did not come whole.
+        """
+        while not self._relay.ended:
+            self._take(await self._source.read())
+        self._check()
+        self._x.mark("collect")
+        self._body = self._relay.body(self._request.choices)
+        if self._body is None:
+            raise UpstreamBroke("The model server ended before its answer was complete.")
+        return prompt.dump(self._body)
+
+    async def read_whole(self) -> cache.Entry:
+        """An answer that came as one body.
+
+        Raises:
+            UpstreamError: when it is not the body of a chat completion.
+        """
+        body = bytearray()
+        while data := await self._source.read():
+            body += data
+            if len(body) > MAX_BODY_BYTES:
+                raise UpstreamBroke("The model server sent a body that is too large.")
+        self._x.mark("model_call", "t4")
+        try:
+            document = json.loads(bytes(body))
+            choices = document["choices"]
+            self._count(document.get("usage") or {}, document.get("metrics"))
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise UpstreamBroke("The model server sent something else than an answer.") from error
+        entry = _entry(self._x, document)
+        if all(choice.get("finish_reason") for choice in choices):
+            self._body = document
+        return entry
+
+    def watch(self, sink: Sink) -> None:
+        """From time to time: is the client there, does anybody follow, has the lease to be renewed."""
+        followed = self._lead is not None and self._lead.followed
+        tick_ms = flight.TICK_FOLLOWED_MS if followed else flight.TICK_MS
+
+        def ring() -> None:
+            self._x.ports.spawn(self._look(sink))
+
+        self._alarm = self._x.ports.clock.after_ms(tick_ms, ring)
+
+    async def finish(self) -> None:
+        """End the call; keep the answer if it is complete and ended cleanly; give the lease back."""
+        self._ended = True
+        if self._alarm is not None:
+            self._alarm.let_go()
+        lead, self._lead = self._lead, None
+        if lead is not None:
+            body = await self._complete(lead)
+            await lead.finish(_entry(self._x, body) if body is not None else None)
+        self._source.close()
+
+    async def _look(self, sink: Sink) -> None:
+        self._note(await sink.is_there())
+        if self._lead is not None:
+            await self._lead.tick()
+        if self._ended:
+            return
+        if self.client_gone and not (self._lead is not None and self._lead.followed):
+            self._source.close()
+        else:
+            self.watch(sink)
+
+    async def _complete(self, lead: flight.Lead) -> dict[str, Any] | None:
+        """The answer as one body, None unless its source ended cleanly after its last event."""
+        if not self._relay.done and self._body is None:
+            return None
+        try:
+            while data := await self._source.read():
+                lead.saw(data)
+        except EdgeError:
+            return None
+        return self._body or self._relay.body(self._request.choices)
+
+    def _take(self, data: bytes) -> bytes:
+        """What of a piece goes on; a `Last` with the stream's own end. An empty piece is its end."""
+        x, relay = self._x, self._relay
+        arrived_ms = 0.0 if relay.has_content else x.ports.clock.now_ms()
+        if self._lead is not None:
+            self._lead.saw(data)
+        piece = relay.feed(data)
+        if not data:
+            relay.end()
+        if arrived_ms and relay.has_content:
+            x.account.mark("model_call", arrived_ms, "t4")
+        return Last(piece) if relay.ended else piece
+
+    def _note(self, is_there: bool) -> None:
+        self.client_gone = self.client_gone or not is_there
+
+    def _check(self) -> None:
+        relay = self._relay
+        if relay.failed:
+            raise UpstreamBroke("The model server reported an error in the middle of its answer.")
+        self._count(relay.usage or {}, relay.metrics)
+
+    def _count(self, usage: Any, metrics: Any) -> None:
+        book = self._x.account
+        book.input_tokens = _whole_number(usage.get("prompt_tokens"))
+        book.output_tokens = _whole_number(usage.get("completion_tokens"))
+        if book.far_trips and isinstance(metrics, dict):
+            book.engine = metrics
+
+
+def _entry(x: Exchange, body: dict[str, Any]) -> cache.Entry:
+    """The answer as it is kept, without the engine's figures, which are of this call alone."""
+    body = {name: value for name, value in body.items() if name != "metrics"}
+    usage = answer.usage_frame(body)
+    return cache.Entry(
+        stored_at=int(x.ports.clock.wall_s()),
+        input_tokens=x.account.input_tokens,
+        output_tokens=x.account.output_tokens,
+        body=prompt.dump(body),
+        frames=b"".join(map(sse.frame, answer.frames(body))),
+        usage_frame=sse.frame(usage) if usage else b"",
+    )
+
+
+def _whole_number(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
