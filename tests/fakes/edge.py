@@ -89,6 +89,16 @@ def run(work: Coroutine[Any, Any, T]) -> T:
         return runner.run(work)
 
 
+@dataclass(frozen=True, slots=True)
+class TimerAlarm:
+    """A timer of the loop."""
+
+    timer: asyncio.TimerHandle
+
+    def let_go(self) -> None:
+        self.timer.cancel()
+
+
 class VirtualClock:
     """The loop's time; a test may also set it on by hand."""
 
@@ -108,6 +118,9 @@ class VirtualClock:
 
     async def sleep_ms(self, duration_ms: float) -> None:
         await asyncio.sleep(duration_ms / 1000)
+
+    def after_ms(self, duration_ms: float, then: Callable[[], None]) -> TimerAlarm:
+        return TimerAlarm(asyncio.get_running_loop().call_later(duration_ms / 1000, then))
 
     @staticmethod
     def _loop_ms() -> float:
@@ -158,7 +171,7 @@ class MemoryStore:
         """Every key that holds something now."""
         return sorted(key for key in self._values if self.peek(key) is not None)
 
-    def _perform(self, operation: Operation) -> Result:
+    def _perform(self, operation: Operation) -> Result:  # noqa: C901 - one arm for each operation
         key, held = operation.key, self.peek(operation.key)
         match operation:
             case Get():
