@@ -103,6 +103,7 @@ def running(checkout: Checkout, options: Options) -> Iterator[Stack]:
         starting.edge(component, wiring.edge_settings(kept, served, store_url))
         ready = starting.finish(served)
         state.write(checkout, ready)
+        exits.callback(console.say, "stopping")
         yield Stack(ready, tuple(starting.parts))
 
 
