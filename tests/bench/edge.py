@@ -101,7 +101,7 @@ _COLUMNS = {
     "saturation": ("streams_a_s", "ratio_to_router", "to_end_p50_ms", "cpu_ms_each"),
     "cache": ("requests_a_s", "ratio_to_hello", "hits", "to_end_p50_ms", "cpu_ms_each"),
     "fresh": ("first_byte_p50_ms", "added_p50_ms", "first_byte_p99_ms", "cpu_ms_each"),
-    "memory": ("rss_before_mib", "rss_most_mib"),
+    "memory": ("rss_before_mib", "rss_most_mib", "pss_most_mib"),
 }
 
 

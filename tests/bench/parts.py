@@ -11,7 +11,7 @@ from typing import Any
 
 from . import figures, load
 from .load import Plan, Result
-from .processes import cpu_s, rss_bytes
+from .processes import cpu_s, pss_bytes, rss_bytes
 from .targets import CHUNKS, Target, Targets
 
 Row = dict[str, Any]
@@ -136,7 +136,11 @@ async def fresh(targets: Targets, effort: Effort) -> list[Row]:
 
 
 async def memory(targets: Targets, effort: Effort) -> list[Row]:
-    """The largest resident memory seen while 64 paced streams are open."""
+    """The largest memory seen while 64 paced streams are open.
+
+    RSS counts a page once for each place it is mapped at, and instances share the pages of their
+    image: PSS shares those out.
+    """
     rows = []
     for target in targets.of(*FORWARDERS):
         if target.pid is None:
@@ -145,22 +149,24 @@ async def memory(targets: Targets, effort: Effort) -> list[Row]:
         before = rss_bytes(target.pid)
         plan = _plan("PACED", target, 64, seconds=effort.seconds, spread_s=PACED_S)
         running = asyncio.create_task(load.run(target.url, plan))
-        seen = [before]
+        rss, pss = [before], [0]
         while not running.done():
-            seen.append(rss_bytes(target.pid))
-            await asyncio.sleep(0.05)
+            rss.append(rss_bytes(target.pid))
+            pss.append(pss_bytes(target.pid))
+            await asyncio.sleep(0.2)
         runs = {target.name: [await running]}
-        most = {"rss_before_mib": _mib(before), "rss_most_mib": _mib(max(seen))}
-        rows.append(_row("memory", target, 64, runs, {}) | most)
+        most = {"rss_before_mib": _mib(before), "rss_most_mib": _mib(max(rss))}
+        rows.append(_row("memory", target, 64, runs, {}) | most | {"pss_most_mib": _mib(max(pss))})
     return rows
 
 
 PARTS: dict[str, tuple[Callable[[Targets, Effort], Any], tuple[str, ...]]] = {
+    # First, since a process seldom gives back what a heavy load made it take.
+    "memory": (memory, FORWARDERS),
     "paced": (paced, FORWARDERS),
     "saturation": (saturation, FORWARDERS),
     "cache": (cache, ("hello", "edge")),
     "fresh": (fresh, ("hello", "hello-fresh", "edge", "edge-fresh")),
-    "memory": (memory, FORWARDERS),
 }
 
 # Numbers the runs, so that none meets what another one left in a cache; with the time in it,
@@ -208,7 +214,8 @@ def _row(
 ) -> Row:
     results = runs[target.name]
     total = sum(len(result.samples) for result in results)
-    known = target.pid is not None and total and target.name in cpu
+    sent = sum(result.sent for result in results)
+    known = target.pid is not None and sent and target.name in cpu
     return {
         "part": part,
         "target": target.name,
@@ -216,7 +223,7 @@ def _row(
         "n": total,
         "error_rate": figures.error_rate(results),
         "errors": figures.errors(results),
-        "cpu_ms_each": cpu[target.name] * 1000 / total if known else None,
+        "cpu_ms_each": cpu[target.name] * 1000 / sent if known else None,
     }
 
 
