@@ -18,6 +18,7 @@ from spin_sdk.http import _trailers_future, _unit_future
 from spin_sdk.wit.imports import wasi_http_client_0_3_0 as client
 from spin_sdk.wit.imports import wasi_http_types_0_3_0 as types
 
+from ..account import fault_line
 from ..errors import BadRequest, BodyTooLarge, EdgeError, UpstreamBroke, UpstreamTimeout, UpstreamUnreachable
 from ..ports import Answer, Call, Reply
 from .wasi_pour import Pour
@@ -222,8 +223,10 @@ async def _produce(reply: Reply, sink: WasiSink) -> None:
     assert not isinstance(reply.body, bytes)
     try:
         await reply.body(sink)
-    finally:
-        sink.end()
+    except Exception as error:  # a fault of ours must not end the instance and its other requests
+        print(fault_line(error, dict(reply.headers).get("x-request-id", "")), flush=True)
+        sink.abort()
+    sink.end()
 
 
 async def _fail(trailers: object, failure: object) -> None:
