@@ -150,7 +150,7 @@ class _Starting:
         host = self.options.host
         console.say(f"starting the edge on {host}")
         if host == "spin":
-            argv = edge.spin_argv(self.checkout, self.options.serve)
+            argv = edge.spin_argv(self.checkout, component, self.options.serve)
         else:
             argv = edge.wasmtime_argv(component, self.options.serve, values)
         run = self.checkout.run
