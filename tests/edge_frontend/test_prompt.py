@@ -108,7 +108,13 @@ def test_the_cap_is_filled_in_only_where_there_is_one() -> None:
 
 
 def test_unknown_fields_are_passed_on_value_for_value() -> None:
-    fields: dict[str, Any] = {"x_new": {"a": [1]}, "n53": 2**53 + 1, "top_k": 40, "lone": "\ud800", "f": 1e-7}
+    fields: dict[str, Any] = {
+        "x_new": {"a": [1]},
+        "n53": 2**53 + 1,
+        "top_k": 40,
+        "lone": "\ud800",
+        "f": 1e-7,
+    }
     sent = json.loads(prompt.dump(assembled([user("q")], **fields)))
     assert fields == {name: sent[name] for name in fields}
 

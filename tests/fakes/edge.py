@@ -167,7 +167,7 @@ class MemoryStore:
         """Set a key without asking."""
         self._values[key] = (value, self._clock.now_ms() + ttl_ms)
 
-    def keys(self) -> list[str]:
+    def names(self) -> list[str]:
         """Every key that holds something now."""
         return sorted(key for key in self._values if self.peek(key) is not None)
 
@@ -261,7 +261,7 @@ class Scripted:
 
     pieces: Sequence[Piece] = ()
     status: int = 200
-    headers: tuple[tuple[str, bytes], ...] = ()
+    headers: tuple[tuple[str, bytes], ...] = (("content-type", b"text/event-stream"),)
     head_ms: float = 0.0
 
 
