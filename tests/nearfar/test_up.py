@@ -206,7 +206,7 @@ def test_a_stack_in_the_background_is_found_and_stopped(
     finally:
         stopped = nearfar("down")
     assert "stopped\n" == stopped.stdout
-    assert not runs(line["pid"])
+    wait_for(lambda: not runs(line["pid"]), "the stack was left behind")
 
 
 def test_a_taken_port_ends_the_start_before_anything_was_started(
