@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from email.utils import formatdate
 from typing import Any
@@ -933,3 +934,42 @@ def test_an_error_of_ours_is_told_wherever_it_comes_from() -> None:
     exchange = Edge.with_store().exchange(chat())
     exchange.inbound = Unreadable(headers=exchange.inbound.headers)
     assert 500 == run(flow.handle(exchange)).status
+
+
+def test_requests_of_one_instance_do_not_touch_each_other() -> None:
+    """Fifty slow streams of two tenants interleaved, some of them failing."""
+    edge = Edge.with_store()
+    count = 50
+
+    def answer(number: int) -> Scripted:
+        events = stream(f"answer-{number}.", f"again-{number}.")
+        end = [UpstreamBroke("away")] if number % 7 == 3 else events[3:]
+        return Scripted([*events[:2], Wait(37 + number % 5), events[2], Wait(41), *end])
+
+    async def scene() -> list[Response]:
+        edge.upstream.enqueue(*map(answer, range(count)))
+        keys = [make_key(tenant=name, key_id=name) for name in ("one", "two")]
+        works = [
+            edge.ask(
+                chat(f"question-{number}.", stream=True, temperature=1),
+                key=keys[number % 2],
+                headers={"traceparent": f"00-{number + 1:032x}-{1:016x}-01"},
+            )
+            for number in range(count)
+        ]
+        return list(await asyncio.gather(*works))
+
+    responses = run(scene())
+    names = [response.headers["x-request-id"] for response in responses]
+    assert count == len(set(names))
+    for number, response in enumerate(responses):
+        assert f"answer-{number}.again-{number}." == response.text()
+        assert (number % 7 == 3) is (b"[DONE]" not in response.body)
+        fields, head = edge.upstream.sent(number), dict(edge.upstream.calls[number].headers)
+        assert f"question-{number}." == fields["messages"][0]["content"]
+        assert f"00-{number + 1:032x}-" in head["traceparent"].decode()
+    logs = {log["request_id"]: log for log in map(json.loads, edge.logs)}
+    for number, name in enumerate(names):
+        expected = (("one", "two")[number % 2], f"{number + 1:032x}")
+        assert expected == (logs[name]["tenant"], logs[name]["trace_id"])
+    assert 200 == run(edge.ask(chat())).status

@@ -360,8 +360,9 @@ class Response:
         return [line.removeprefix(b"data: ") for line in lines]
 
     def chunks(self) -> list[dict[str, Any]]:
-        """The payloads that are JSON."""
-        return [json.loads(payload) for payload in self.payloads() if payload != b"[DONE]"]
+        """The chunks of the answer, without its end and without an error event."""
+        documents = [json.loads(payload) for payload in self.payloads() if payload != b"[DONE]"]
+        return [document for document in documents if "error" not in document]
 
     def text(self) -> str:
         """The content of a stream's first choice."""
