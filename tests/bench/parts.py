@@ -12,7 +12,8 @@ from typing import Any
 from . import figures, load
 from .load import Plan, Result
 from .processes import cpu_s, pss_bytes, rss_bytes
-from .targets import CHUNKS, Target, Targets
+from .target import Target
+from .targets import CHUNKS, Targets
 
 Row = dict[str, Any]
 FORWARDERS = ("direct", "edge", "passthrough", "handon", "nginx", "vllm-router")
@@ -104,11 +105,9 @@ async def cache(targets: Targets, effort: Effort) -> list[Row]:
     rows = []
     for target in chosen:
         rate = figures.rate(runs[target.name])
-        hits = sum(s.cache == "hit" for r in runs[target.name] for s in r.good)
         rows.append(
             _row("cache", target, 8, runs, cpu)
             | {"requests_a_s": rate, "ratio_to_hello": figures.ratio(rate, hello)}
-            | {"hits": hits if target.name == "edge" else None}
             | _ms("to_end", figures.to_end(runs[target.name]))
         )
     return rows
@@ -223,6 +222,7 @@ def _row(
         "n": total,
         "error_rate": figures.error_rate(results),
         "errors": figures.errors(results),
+        "x_cache": " ".join(sorted({s.cache for r in results for s in r.good if s.cache})) or None,
         "cpu_ms_each": cpu[target.name] * 1000 / sent if known else None,
     }
 
