@@ -10,7 +10,7 @@ import encodings.idna  # noqa: F401  nothing can be imported once the component 
 from collections.abc import Awaitable
 
 import componentize_py_async_support as tasks
-from edge_frontend import flow, settings
+from edge_frontend import flow, rehearsal, settings
 from edge_frontend.adapters.wasi_clock import WasiClock
 from edge_frontend.adapters.wasi_http import WasiInbound, WasiUpstream, respond
 from edge_frontend.errors import EdgeError
@@ -95,3 +95,6 @@ def _spawn(work: Awaitable[None]) -> None:
 
 def _log(line: str) -> None:
     print(line, flush=True)
+
+
+rehearsal.rehearse()

@@ -26,6 +26,10 @@ WRITTEN = {
     "x-cache": "hit, miss, shared or bypass",
     "x-request-id": "name of this request in logs and records",
 }
+READ_FROM_UPSTREAM = {
+    "content-type": "text/event-stream, or the answer comes in one body",
+    "retry-after": "seconds or an HTTP date, with 429 and 503",
+}
 SENT_UPSTREAM = (
     "accept",
     "authorization",

@@ -32,7 +32,8 @@ class Settings:
     store: str = field(default="none", repr=False)
     store_timeout_ms: int = 250
     cache_ttl_s: int = 3600
-    cache_max_bytes: int = 1_000_000  # Akamai Functions' key-value store takes values up to 1 MB
+    # Akamai Functions' key-value store takes values up to 1 MB, and the adapter adds the expiry.
+    cache_max_bytes: int = 999_000
     follow_ms: int = 10_000
     lease_ms: int = 3_000
     template: str = "plain@1"

@@ -44,8 +44,10 @@ class ServeOptions:
     """Where the edge listens, and how long its instances live (None: the host's own default)."""
 
     port: int
-    max_instance_reuse_count: int | None = None
-    max_instance_concurrent_reuse_count: int | None = None
+    # Fewer, fuller and longer-lived instances than the host's 128 and 16: a new one costs several
+    # requests' time, and each holds some 7 MB (docs/performance.md).
+    max_instance_reuse_count: int | None = 4096
+    max_instance_concurrent_reuse_count: int | None = 32
 
 
 def wasmtime_argv(component: Path, options: ServeOptions, settings: Mapping[str, str]) -> list[str]:
