@@ -98,6 +98,17 @@ def test_an_answer_is_always_asked_for_as_a_stream_with_its_usage() -> None:
     assert options | {"include_usage": True} == sent["stream_options"]
 
 
+@pytest.mark.parametrize("name", prompt.NEVER_STREAMED)
+def test_what_a_server_gives_in_one_body_is_asked_for_as_one(name: str) -> None:
+    field: dict[str, Any] = {name: 1}
+    for fields in (field, {**field, "stream": False}):
+        sent = assembled([user("q")], **fields)
+        assert (False, False) == (sent["stream"], "stream_options" in sent)
+    assert assembled([user("q")], **{**field, "stream": True})["stream"] is True
+    off: dict[str, Any] = {name: None}
+    assert assembled([user("q")], **off)["stream"] is True
+
+
 def test_the_model_is_named_as_the_server_knows_it() -> None:
     assert "served" == assembled([user("q")])["model"]
 
