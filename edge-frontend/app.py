@@ -8,24 +8,25 @@ from __future__ import annotations
 
 import encodings.idna  # noqa: F401  nothing can be imported once the component is built
 from collections.abc import Awaitable
+from importlib.util import find_spec
 
 import componentize_py_async_support as tasks
-from edge_frontend import flow, rehearsal, settings
-from edge_frontend.adapters.wasi_clock import WasiClock
-from edge_frontend.adapters.wasi_http import WasiInbound, WasiUpstream, respond
-from edge_frontend.errors import EdgeError
-from edge_frontend.exchange import Exchange, Instance
-from edge_frontend.ports import Ports, Reply, Store
 from spin_sdk.wit.exports import HttpHandler as Base
 from spin_sdk.wit.imports import wasi_cli_environment_0_3_0 as environment
 from spin_sdk.wit.imports import wasi_http_types_0_3_0 as types
 from spin_sdk.wit.imports import wasi_random_random_0_3_0 as random
 
-try:
+from edge_frontend import flow, rehearsal, settings
+from edge_frontend.adapters.wasi_clock import WasiClock
+from edge_frontend.adapters.wasi_http import WasiInbound, WasiUpstream, respond
+from edge_frontend.adapters.wasi_redis import WasiRedis
+from edge_frontend.errors import EdgeError
+from edge_frontend.exchange import Exchange, Instance
+from edge_frontend.ports import Ports, Reply, Store
+
+IS_SPIN = find_spec("spin_sdk.wit.imports.spin_variables_variables_3_0_0") is not None
+if IS_SPIN:
     from edge_frontend.adapters import spin_host
-except ImportError:
-    spin_host = None
-    from edge_frontend.adapters.wasi_redis import WasiRedis
 
 _CLOCK = WasiClock()
 _UPSTREAM = WasiUpstream()
@@ -74,17 +75,19 @@ async def _host() -> _Host:
 
 
 async def _variables() -> dict[str, str]:
-    if spin_host is not None:
+    if IS_SPIN:
         return await spin_host.variables()
     prefix = "NEARFAR_"
     found = environment.get_environment()
-    return {name.removeprefix(prefix).lower(): value for name, value in found if name.startswith(prefix)}
+    return {
+        name.removeprefix(prefix).lower(): value for name, value in found if name.startswith(prefix)
+    }
 
 
 def _store(read: settings.Settings) -> Store | None:
     if read.store == "none":
         return None
-    if spin_host is not None:
+    if IS_SPIN:
         return spin_host.SpinStore(read.store, read.store_timeout_ms, _CLOCK)
     return WasiRedis(read.store, read.store_timeout_ms)
 

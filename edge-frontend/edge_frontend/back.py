@@ -1,4 +1,4 @@
-"""Stream back: to the client as a stream or as one body, from the model server or from the cache."""
+"""Stream back: as a stream or as one body, from the model server or from the cache."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def _whole(x: Exchange, body: bytes, head: Head, traced: bool, carriage: Carriag
 
 
 async def _send_whole(x: Exchange, sink: Sink, body: bytes, traced: bool) -> None:
-    """Write a JSON object; the record, if asked, is its last field and says when the rest was sent."""
+    """Write a JSON object; the record, if asked, is its last field: it says when the rest went."""
     if not traced:
         await sink.write(body)
         _sent(x)

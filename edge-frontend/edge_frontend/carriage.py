@@ -18,7 +18,17 @@ MAX_BODY_BYTES = 32_000_000
 class Carriage:
     """Carries one answer; `client_gone` says that nobody is left to send it to."""
 
-    __slots__ = ("_alarm", "_body", "_ended", "_lead", "_relay", "_request", "_source", "_x", "client_gone")
+    __slots__ = (
+        "_alarm",
+        "_body",
+        "_ended",
+        "_lead",
+        "_relay",
+        "_request",
+        "_source",
+        "_x",
+        "client_gone",
+    )
 
     def __init__(
         self, x: Exchange, request: ChatRequest, source: Source, lead: flight.Lead | None
@@ -88,7 +98,7 @@ class Carriage:
         return entry
 
     def watch(self, sink: Sink) -> None:
-        """From time to time: is the client there, does anybody follow, has the lease to be renewed."""
+        """Now and then: is the client there, does anybody follow, has the lease to be renewed."""
         followed = self._lead is not None and self._lead.followed
         tick_ms = flight.TICK_FOLLOWED_MS if followed else flight.TICK_MS
 
@@ -98,7 +108,7 @@ class Carriage:
         self._alarm = self._x.ports.clock.after_ms(tick_ms, ring)
 
     async def finish(self) -> None:
-        """End the call; keep the answer if it is complete and ended cleanly; give the lease back."""
+        """End the call, keep the answer if it is complete, give the lease back."""
         self._ended = True
         if self._alarm is not None:
             self._alarm.let_go()
@@ -120,7 +130,7 @@ class Carriage:
             self.watch(sink)
 
     async def _complete(self, lead: flight.Lead) -> dict[str, Any] | None:
-        """The answer as one body, None unless its source ended cleanly after its last event."""
+        """The answer as one body; None unless its source ended cleanly after its last event."""
         if not self._relay.done and self._body is None:
             return None
         try:
@@ -131,7 +141,7 @@ class Carriage:
             return None
 
     def _take(self, data: bytes) -> bytes:
-        """What of a piece goes on; a `Last` with the stream's own end. An empty piece is its end."""
+        """What of a piece goes on: a `Last` at the stream's own end. An empty piece is the end."""
         x, relay = self._x, self._relay
         arrived_ms = 0.0 if relay.has_content else x.ports.clock.now_ms()
         if self._lead is not None:

@@ -29,7 +29,7 @@ async def handle(x: Exchange) -> Reply:
         return await _dispatch(x)
     except EdgeError as error:
         return refuse(x, error)
-    except Exception as fault:  # ours: it must not end the instance and its other requests
+    except Exception as fault:  # noqa: BLE001 - ours: it must not end the instance's other requests
         x.ports.log(account.fault_line(fault, x.account.request_id))
         return refuse(x, EdgeError("The edge failed; its log names this request."))
 

@@ -71,7 +71,7 @@ class Append:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Write a value only where there is none, and none at `unless`; answers whether it was written."""
+    """Write a value where there is none, and none at `unless`; answers whether it was written."""
 
     key: str
     value: bytes

@@ -17,7 +17,7 @@ from .templates import Template
 MOST_CHARS_PER_TOKEN = 6
 LEAST_BYTES_PER_TOKEN = 3
 TOKENS_PER_MESSAGE = 4
-# vLLM refuses these together with stream: true (vllm/entrypoints/openai/chat_completion/protocol.py).
+# vLLM refuses these with stream: true (vllm/entrypoints/openai/chat_completion/protocol.py).
 NEVER_STREAMED = ("prompt_logprobs", "use_beam_search")
 
 
@@ -67,8 +67,8 @@ def assemble(
     """The request for the model server: the template applied, defaults filled in, streamed.
 
     An answer is asked for as a stream with its usage, so that its first content can be seen and a
-    client that goes away is noticed; a client that wants one body gets it put together. What a model
-    server gives only in one body is asked for as one.
+    client that goes away is noticed; a client that wants one body gets it put together. What a
+    model server gives only in one body is asked for as one.
     """
     fields = dict(request.fields)
     fields["model"] = route.model

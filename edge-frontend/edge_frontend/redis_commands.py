@@ -46,8 +46,7 @@ def parts(operation: Operation) -> tuple[bytes, ...]:
         case Delete(value=None):
             return b"DEL", key
         case Delete(value=value):
-            assert value is not None
-            return _script(_DELETE, (key,), value)
+            return _script(_DELETE, (key,), value or b"")
 
 
 def result(operation: Operation, reply: resp.Value) -> Result:

@@ -11,15 +11,20 @@ from __future__ import annotations
 import gc
 import json
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from . import flow, keys, settings
 from .exchange import Exchange, Instance
 from .ports import Answer, Call, Claim, Get, Last, Operation, Ports, Put, Reply, Result, Sink
 
+T = TypeVar("T")
 ROUNDS = 24
-_SECRET = "a secret of the rehearsal alone, thrown away with it"
-_ROUTES = {"version": "0", "upstreams": {"u": {"url": "http://u"}}, "models": {"m": {"upstream": "u"}}}
+_SECRET = "a secret of the rehearsal alone, thrown away with it"  # noqa: S105
+_ROUTES = {
+    "version": "0",
+    "upstreams": {"u": {"url": "http://u"}},
+    "models": {"m": {"upstream": "u"}},
+}
 _CHUNK = '{"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[%s]%s}'
 _ANSWER = [
     _CHUNK % ('{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}', ""),
@@ -39,7 +44,11 @@ def rehearse() -> None:
     stage, instance = _Stage(), Instance()
     for number in range(ROUNDS):
         fields = {"model": "m", "messages": [{"role": "user", "content": f"Say {number % 3}"}]}
-        for extra in ({"stream": True, "temperature": 0}, {"stream": True}, {"temperature": 0, "stream": False}):
+        for extra in (
+            {"stream": True, "temperature": 0},
+            {"stream": True},
+            {"temperature": 0, "stream": False},
+        ):
             body = json.dumps(fields | extra).encode()
             inbound = _Inbound("POST", "/v1/chat/completions", key, body)
             if not extra["stream"] and number < 3:
@@ -55,7 +64,7 @@ def _perform(answering: Coroutine[Any, Any, Reply]) -> None:
         _drive(reply.body(_Nobody()))
 
 
-def _drive[T](work: Awaitable[T]) -> T:
+def _drive(work: Awaitable[T]) -> T:
     """Run what never has to wait."""
     steps = work.__await__()
     try:
@@ -97,7 +106,9 @@ class _Stage:
                 self._values[operation.key] = operation.value
                 results.append(True)
             else:
-                results.append(not isinstance(operation, Claim) or operation.unless not in self._values)
+                results.append(
+                    not isinstance(operation, Claim) or operation.unless not in self._values
+                )
         return results, 1
 
     async def send(self, call: Call) -> Answer:
@@ -107,7 +118,10 @@ class _Stage:
 class _Inbound:
     def __init__(self, method: str, path: str, key: str, body: bytes) -> None:
         self.method, self.path, self._body = method, path, body
-        self.headers = [("host", b"e"), ("authorization", b"Bearer " + key.encode())]
+        self.headers: Sequence[tuple[str, bytes]] = [
+            ("host", b"e"),
+            ("authorization", b"Bearer " + key.encode()),
+        ]
 
     async def body(self, limit_bytes: int) -> bytes:
         return self._body

@@ -115,7 +115,7 @@ class Relay:
         is_usage_only = not chunk.get("choices") and chunk.get("usage") is not None
         return b"" if is_usage_only and not self._wants_usage else sse.frame(payload)
 
-    def _look_into(self, chunk: Mapping[str, Any], payload: bytes) -> None:
+    def _look_into(self, chunk: dict[str, Any], payload: bytes) -> None:
         if isinstance(chunk.get("usage"), dict):
             self.usage = chunk["usage"]
         if isinstance(chunk.get("metrics"), dict):
@@ -127,7 +127,7 @@ class Relay:
         if self.has_content:
             self._learn(chunk, payload)
 
-    def _learn(self, chunk: Mapping[str, Any], payload: bytes) -> None:
+    def _learn(self, chunk: dict[str, Any], payload: bytes) -> None:
         """Know the next event by this one, if it is a plain piece of text."""
         before, found, rest = payload.partition(_CONTENT)
         text, quote, after = rest.partition(b'"')
@@ -147,7 +147,7 @@ class Relay:
             self._texts = []
 
 
-def _is_plain_text(chunk: Mapping[str, Any], text: bytes) -> bool:
+def _is_plain_text(chunk: dict[str, Any], text: bytes) -> bool:
     """Whether a chunk has one choice that goes on, and this text as its whole delta."""
     choices = chunk.get("choices")
     if not isinstance(choices, list) or len(choices) != 1 or chunk.get("usage") is not None:
@@ -180,4 +180,3 @@ def _chunk(payload: bytes) -> dict[str, Any]:
     if not isinstance(chunk, dict):
         raise UpstreamBroke("The model server sent an event that is not a JSON object.")
     return chunk
-

@@ -1,1 +1,1 @@
-"""One adapter per host and port: it translates types, performs one effect, maps the host's errors."""
+"""One adapter per host and port: it translates types, performs one effect, maps errors."""

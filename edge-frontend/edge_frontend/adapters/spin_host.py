@@ -1,4 +1,4 @@
-"""What only Spin offers: variables, its key-value store, its Redis client. Importable on Spin alone."""
+"""What only Spin offers, importable there alone: variables, key-value store, Redis client."""
 
 from __future__ import annotations
 
@@ -60,7 +60,9 @@ class _Redis:
 
     async def execute(self, parts: tuple[bytes, ...]) -> resp.Value:
         name, *arguments = parts
-        values = [redis.RedisParameter_Binary(argument) for argument in arguments]
+        values: list[redis.RedisParameter] = [
+            redis.RedisParameter_Binary(part) for part in arguments
+        ]
         replies = await self._connection.execute(name.decode(), values)
         match replies[0] if replies else redis.RedisResult_Nil():
             case redis.RedisResult_Status(value=text):

@@ -68,36 +68,38 @@ class SpinKeyValue:
         return results, self._trips - before
 
     async def _perform(self, operation: Operation) -> Result:
-        key, held = operation.key, None
-        if not isinstance(operation, Put):
-            held = await self._get(key)
+        key = operation.key
         match operation:
             case Get():
-                return held
+                return await self._get(key)
             case Slice(start=start):
-                return (held or b"")[start:]
+                return (await self._get(key) or b"")[start:]
             case Put(value=value, ttl_ms=ttl_ms):
-                await self._set(key, value, ttl_ms)
-                return True
+                return await self._set(key, value, ttl_ms)
             case Append(value=value, ttl_ms=ttl_ms):
-                await self._set(key, (held or b"") + value, ttl_ms)
-                return True
-            case Claim(value=value, ttl_ms=ttl_ms, unless=unless):
-                if held is not None or await self._get(unless) is not None:
-                    return False
-                await self._set(key, value, ttl_ms)
-                return await self._get(key) == value
+                return await self._set(key, (await self._get(key) or b"") + value, ttl_ms)
+            case Claim():
+                return await self._claim(operation)
             case Renew(value=value, ttl_ms=ttl_ms):
-                if held != value:
-                    return False
-                await self._set(key, value, ttl_ms)
-                return True
+                is_ours = await self._get(key) == value
+                return is_ours and await self._set(key, value, ttl_ms)
             case Delete(value=value):
-                if held is None or value not in (None, held):
-                    return False
-                await self._store.delete(key)
-                self._trips += 1
-                return True
+                return await self._delete(key, value)
+
+    async def _claim(self, claim: Claim) -> bool:
+        for key in (claim.key, claim.unless):
+            if await self._get(key) is not None:
+                return False
+        await self._set(claim.key, claim.value, claim.ttl_ms)
+        return await self._get(claim.key) == claim.value
+
+    async def _delete(self, key: str, value: bytes | None) -> bool:
+        held = await self._get(key)
+        if held is None or value not in (None, held):
+            return False
+        self._trips += 1
+        await self._store.delete(key)
+        return True
 
     async def _get(self, key: str) -> bytes | None:
         self._trips += 1
@@ -107,7 +109,8 @@ class SpinKeyValue:
         (expires_ms,) = _EXPIRY.unpack_from(stored)
         return stored[_EXPIRY.size :] if expires_ms > self._wall_s() * 1000 else None
 
-    async def _set(self, key: str, value: bytes, ttl_ms: int) -> None:
+    async def _set(self, key: str, value: bytes, ttl_ms: int) -> bool:
         self._trips += 1
         expires_ms = int(self._wall_s() * 1000) + ttl_ms
         await self._store.set(key, _EXPIRY.pack(expires_ms) + value)
+        return True

@@ -12,12 +12,14 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, TypeVar
 
 import componentize_py_async_support as tasks
 import componentize_py_runtime as runtime
 from componentize_py_types import Ok
 from spin_sdk.wit.imports import wasi_clocks_monotonic_clock_0_3_0 as monotonic
+
+T = TypeVar("T")
 
 DROPPED = 1
 READ_BYTES = 65_536
@@ -43,11 +45,17 @@ class Listener:
 
     def read(self, reader: Any) -> tuple[int, bytes] | None:
         """Bytes that are there already, or None with a read under way."""
-        return self._begin(runtime.stream_read(reader.type_, reader.handle, READ_BYTES))
+        read: tuple[int, bytes] | None = self._begin(
+            runtime.stream_read(reader.type_, reader.handle, READ_BYTES)
+        )
+        return read
 
     def write(self, writer: Any, data: bytes) -> tuple[int, int] | None:
         """How much was taken at once, or None with a write under way."""
-        return self._begin(runtime.stream_write(writer.type_, writer.handle, data))
+        written: tuple[int, int] | None = self._begin(
+            runtime.stream_write(writer.type_, writer.handle, data)
+        )
+        return written
 
     def set_result(self, event: int) -> None:
         """Called by the event loop."""
@@ -71,7 +79,7 @@ class Listener:
 
 
 class Alarm:
-    """Calls `then` once after a while, in the context it was set in, unless it is let go of before."""
+    """Calls `then` once after a while, in the context it was set in, unless let go of before."""
 
     __slots__ = ("_context", "_state", "_then", "_timer", "_waitable")
 
@@ -80,7 +88,9 @@ class Alarm:
         self._state = tasks._future_state.get()
         self._timer = monotonic.wait_for(int(duration_ms * 1e6))
         placed: asyncio.Future[Any] = self._timer.send(None)
-        self._waitable = next(number for number, found in self._state.futures.items() if found is placed)
+        self._waitable = next(
+            number for number, found in self._state.futures.items() if found is placed
+        )
         self._state.futures[self._waitable] = self
 
     def set_result(self, _event: int) -> None:
@@ -124,7 +134,7 @@ class Writing:
             result = self._listener.write(self._writer, self._data)
 
 
-async def within[T](work: Coroutine[Any, Any, T], limit_ms: float) -> T:
+async def within(work: Coroutine[Any, Any, T], limit_ms: float) -> T:
     """Await work for at most so long.
 
     Raises:
@@ -137,8 +147,9 @@ async def within[T](work: Coroutine[Any, Any, T], limit_ms: float) -> T:
         alarm.let_go()
         return working.result()
     state = tasks._future_state.get()
+    waited = getattr(working, "_fut_waiter", None)
     for waitable, future in list(state.futures.items()):
-        if future is working._fut_waiter:
+        if future is waited:
             del state.futures[waitable]
             runtime.waitable_join(waitable, 0)
     raise TimeoutError

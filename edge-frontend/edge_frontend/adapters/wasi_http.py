@@ -12,6 +12,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 import componentize_py_async_support as tasks
+from componentize_py_async_support.futures import FutureReader, FutureWriter
+from componentize_py_async_support.streams import ByteStreamReader, ByteStreamWriter
 from componentize_py_types import Err, Ok
 from spin_sdk import wit
 from spin_sdk.http import _trailers_future, _unit_future
@@ -19,8 +21,15 @@ from spin_sdk.wit.imports import wasi_http_client_0_3_0 as client
 from spin_sdk.wit.imports import wasi_http_types_0_3_0 as types
 
 from ..account import fault_line
-from ..errors import BadRequest, BodyTooLarge, EdgeError, UpstreamBroke, UpstreamTimeout, UpstreamUnreachable
-from ..ports import Answer, Call, Reply
+from ..errors import (
+    BadRequest,
+    BodyTooLarge,
+    EdgeError,
+    UpstreamBroke,
+    UpstreamTimeout,
+    UpstreamUnreachable,
+)
+from ..ports import Answer, Call, Producer, Reply, Sink
 from .wasi_pour import Pour
 
 READ_BYTES = 65_536
@@ -35,7 +44,10 @@ _METHODS = {
     types.Method_Connect: "CONNECT",
     types.Method_Trace: "TRACE",
 }
-_SCHEMES = {"http": types.Scheme_Http, "https": types.Scheme_Https}
+_SCHEMES: dict[str, type[types.Scheme_Http] | type[types.Scheme_Https]] = {
+    "http": types.Scheme_Http,
+    "https": types.Scheme_Https,
+}
 _TIMEOUTS = (
     types.ErrorCode_ConnectionTimeout,
     types.ErrorCode_ConnectionReadTimeout,
@@ -103,7 +115,9 @@ class WasiUpstream:
             response = await client.send(request)
         except Err as error:
             raise _mapped(error.value) from error
-        headers = tuple((name.lower(), bytes(value)) for name, value in response.get_headers().copy_all())
+        headers = tuple(
+            (name.lower(), bytes(value)) for name, value in response.get_headers().copy_all()
+        )
         status = response.get_status_code()
         stream, trailers = types.Response.consume_body(response, _unit_future())
         return Answer(status, headers, WasiSource(stream, trailers, sent))
@@ -114,14 +128,16 @@ class WasiSource:
 
     __slots__ = ("_closed", "_reading", "_sent", "_stream", "_trailers")
 
-    def __init__(self, stream: wit.ByteStreamReader, trailers: object, sent: object) -> None:
+    def __init__(
+        self, stream: ByteStreamReader, trailers: FutureReader, sent: FutureReader
+    ) -> None:
         self._stream, self._trailers, self._sent = stream, trailers, sent
         self._closed = self._reading = False
 
     async def read(self) -> bytes:
         if not self._stream.writer_dropped and not self._closed:
             self._reading = True
-            data = await self._stream.read(READ_BYTES)
+            data: bytes = await self._stream.read(READ_BYTES)
             self._reading = False
             if data:
                 return data
@@ -135,7 +151,8 @@ class WasiSource:
             raise _mapped_body(result.value)
         return b""
 
-    async def pour(self, sink: WasiSink, feed: Callable[[bytes], bytes]) -> None:
+    async def pour(self, sink: Sink, feed: Callable[[bytes], bytes]) -> None:
+        assert isinstance(sink, WasiSink)  # noqa: S101 a host's body pours into its own sink
         await sink.quiet()
         pour = Pour(self._stream, sink.writer, feed)
         self._reading, sink.pour = True, pour
@@ -164,7 +181,7 @@ class WasiSink:
 
     __slots__ = ("_probing", "_trailers", "pour", "writer")
 
-    def __init__(self, writer: wit.ByteStreamWriter, trailers: object) -> None:
+    def __init__(self, writer: ByteStreamWriter, trailers: FutureWriter) -> None:
         self.writer, self._trailers = writer, trailers
         self.pour: Pour | None = None
         self._probing: asyncio.Future[None] | None = None
@@ -212,33 +229,35 @@ def respond(reply: Reply) -> types.Response:
     else:
         writer, contents = wit.byte_stream()
         failing, trailers = _failable_trailers()
-        tasks.spawn(_produce(reply, WasiSink(writer, failing)))
+        request_id = dict(reply.headers).get("x-request-id", "")
+        tasks.spawn(_produce(reply.body, WasiSink(writer, failing), request_id))
         response, _ = types.Response.new(fields, contents, trailers)
     response.set_status_code(reply.status)
     return response
 
 
-async def _produce(reply: Reply, sink: WasiSink) -> None:
-    assert not isinstance(reply.body, bytes)
+async def _produce(body: Producer, sink: WasiSink, request_id: str) -> None:
     try:
-        await reply.body(sink)
-    except Exception as error:  # a fault of ours must not end the instance and its other requests
-        print(fault_line(error, dict(reply.headers).get("x-request-id", "")), flush=True)
+        await body(sink)
+    except Exception as error:  # noqa: BLE001 a fault of ours must not end the instance and its other requests
+        print(fault_line(error, request_id), flush=True)
         sink.abort()
     sink.end()
 
 
-async def _write(writer: wit.ByteStreamWriter, data: bytes) -> None:
+async def _write(writer: ByteStreamWriter, data: bytes) -> None:
     with writer:
         await writer.write_all(data)
 
 
-async def _fail(trailers: object, failure: object) -> None:
+async def _fail(trailers: FutureWriter, failure: object) -> None:
     await trailers.write(Err(failure))
 
 
-def _failable_trailers() -> tuple[object, object]:
-    return wit.result_option_wasi_http_types_0_3_0_fields_wasi_http_types_0_3_0_error_code_future(lambda: Ok(None))
+def _failable_trailers() -> tuple[FutureWriter, FutureReader]:
+    return wit.result_option_wasi_http_types_0_3_0_fields_wasi_http_types_0_3_0_error_code_future(
+        lambda: Ok(None)
+    )
 
 
 def _mapped(code: object) -> EdgeError:

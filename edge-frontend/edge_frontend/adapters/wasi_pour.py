@@ -19,7 +19,19 @@ class Pour:
     listens no more.
     """
 
-    __slots__ = ("_ended", "_enough", "_failure", "_feed", "_out", "_reader", "_reading", "_writer", "_writing", "done", "gone")
+    __slots__ = (
+        "_ended",
+        "_enough",
+        "_failure",
+        "_feed",
+        "_out",
+        "_reader",
+        "_reading",
+        "_writer",
+        "_writing",
+        "done",
+        "gone",
+    )
 
     def __init__(self, reader: Any, writer: Any, feed: Callable[[bytes], bytes]) -> None:
         self._reader, self._writer, self._feed = reader, writer, feed
@@ -35,7 +47,11 @@ class Pour:
         reading, writing = self._reading, self._writing
         while True:
             while not (self._ended or reading.waits or len(self._out) >= MOST_PIECES):
-                result = reading.read(self._reader) if not self._reader.writer_dropped else (DROPPED, b"")
+                result = (
+                    reading.read(self._reader)
+                    if not self._reader.writer_dropped
+                    else (DROPPED, b"")
+                )
                 if result is not None:
                     self._take(result)
             if self._out and not writing.waits:
@@ -68,7 +84,7 @@ class Pour:
         if data:
             try:
                 piece = self._feed(data)
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 it is raised where the pouring is awaited
                 self._failure, self._ended = error, True
                 return
             if piece and not self.gone:

@@ -32,7 +32,9 @@ class WasiRedis:
         parts = urlsplit(address)
         self._host, self._port = parts.hostname or "127.0.0.1", parts.port or 6379
         database = parts.path.strip("/")
-        self._hello = commands.hello(unquote(parts.username or ""), unquote(parts.password or ""), database)
+        self._hello = commands.hello(
+            unquote(parts.username or ""), unquote(parts.password or ""), database
+        )
         self._timeout_ms = timeout_ms
         self._idle: list[_Connection] = []
 
@@ -43,7 +45,7 @@ class WasiRedis:
         return results, trips
 
     async def _ask(self, request: bytes, count: int) -> tuple[list[resp.Value], int]:
-        """Ask on an idle connection, or a new one where there is none or the idle one was closed."""
+        """Ask on an idle connection, or on a new one where none is idle and still open."""
         while self._idle:
             connection = self._idle.pop()
             try:
@@ -91,7 +93,17 @@ class _Closed(Exception):
 class _Connection:
     """A TCP connection as two byte streams."""
 
-    __slots__ = ("_answered", "_inward", "_is_written", "_keep", "_missing", "_outward", "_reader", "_reading", "_replies")
+    __slots__ = (
+        "_answered",
+        "_inward",
+        "_is_written",
+        "_keep",
+        "_missing",
+        "_outward",
+        "_reader",
+        "_reading",
+        "_replies",
+    )
 
     def __init__(self, outward: Any, inward: Any, keep: tuple[Any, ...]) -> None:
         self._outward, self._inward, self._keep = outward, inward, keep
@@ -103,10 +115,14 @@ class _Connection:
         address = _literal(host) or (await names.resolve_addresses(host))[0]
         if isinstance(address, sockets.IpAddress_Ipv4):
             family = sockets.IpAddressFamily.IPV4
-            remote: Any = sockets.IpSocketAddress_Ipv4(sockets.Ipv4SocketAddress(port, address.value))
+            remote: Any = sockets.IpSocketAddress_Ipv4(
+                sockets.Ipv4SocketAddress(port, address.value)
+            )
         else:
             family = sockets.IpAddressFamily.IPV6
-            remote = sockets.IpSocketAddress_Ipv6(sockets.Ipv6SocketAddress(port, 0, address.value, 0))
+            remote = sockets.IpSocketAddress_Ipv6(
+                sockets.Ipv6SocketAddress(port, 0, address.value, 0)
+            )
         socket = sockets.TcpSocket.create(family)
         await socket.connect(remote)
         outward, source = wit.byte_stream()
@@ -129,7 +145,8 @@ class _Connection:
         alarm = Alarm(limit_ms, self._on_late)
         try:
             self._read_on(self._reading.read(self._inward))
-            return await self._answered
+            replies: list[resp.Value] = await self._answered
+            return replies
         except BaseException:
             writing.let_go()
             self._reading.let_go()
@@ -171,7 +188,7 @@ class _Connection:
         self._answer()
 
     def _answer(self) -> None:
-        """Done once all is written, which may be said after the replies have come, and all is read."""
+        """Done once all is read and all is written, which may be said later than the replies."""
         if self._is_written and not self._missing and not self._answered.done():
             self._answered.set_result(self._replies)
 
@@ -183,7 +200,7 @@ class _Connection:
             self._answered.set_exception(error)
 
     def _abandon(self) -> None:
-        """Let go of a connection that something may still wait on; the host ends it with the instance."""
+        """Let go of a connection that is still waited on; the host ends it with the instance."""
         self._outward.finalizer.detach()
         self._inward.finalizer.detach()
 
@@ -191,7 +208,9 @@ class _Connection:
 def _literal(host: str) -> sockets.IpAddress_Ipv4 | None:
     """An IPv4 address written as one, which nobody has to be asked for."""
     parts = host.split(".")
-    if len(parts) != 4 or not all(part.isascii() and part.isdigit() and int(part) < 256 for part in parts):
+    if len(parts) != 4 or not all(
+        part.isascii() and part.isdigit() and int(part) < 256 for part in parts
+    ):
         return None
     first, second, third, fourth = map(int, parts)
     return sockets.IpAddress_Ipv4((first, second, third, fourth))
