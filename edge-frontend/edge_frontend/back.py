@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from . import account, cache, flight, prompt, sse
-from .carriage import Carriage
+from .carriage import Again, Carriage
 from .errors import EdgeError
 from .exchange import Exchange
 from .ports import Answer, Reply, Sink, Source
@@ -36,10 +36,18 @@ def replay(x: Exchange, request: ChatRequest, entry: cache.Entry, traced: bool) 
 
 
 async def stream_back(
-    x: Exchange, request: ChatRequest, source: Source, lead: flight.Lead | None, traced: bool
+    x: Exchange,
+    request: ChatRequest,
+    source: Source,
+    lead: flight.Lead | None,
+    traced: bool,
+    again: Again | None = None,
 ) -> Reply:
-    """Carry the events of a source to the client."""
-    carriage = Carriage(x, request, source, lead)
+    """Carry the events of a source to the client.
+
+    `again` gives another source, should this one break off while nothing has gone to the client.
+    """
+    carriage = Carriage(x, request, source, lead, again)
     if not request.stream:
         return await _collect(x, carriage, traced)
 

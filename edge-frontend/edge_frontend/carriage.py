@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from . import answer, cache, flight, prompt, sse
@@ -14,11 +15,14 @@ from .request import ChatRequest
 
 MAX_BODY_BYTES = 32_000_000
 
+Again = Callable[[], Awaitable[Source]]
+
 
 class Carriage:
     """Carries one answer; `client_gone` says that nobody is left to send it to."""
 
     __slots__ = (
+        "_again",
         "_alarm",
         "_body",
         "_ended",
@@ -31,8 +35,14 @@ class Carriage:
     )
 
     def __init__(
-        self, x: Exchange, request: ChatRequest, source: Source, lead: flight.Lead | None
+        self,
+        x: Exchange,
+        request: ChatRequest,
+        source: Source,
+        lead: flight.Lead | None,
+        again: Again | None = None,
     ) -> None:
+        self._again = again
         self._x, self._request, self._source, self._lead = x, request, source, lead
         keep = lead is not None or not request.stream
         self._relay = Relay(wants_usage=request.wants_usage, keep=keep)
@@ -67,7 +77,7 @@ class Carriage:
             UpstreamError: when it did not come whole.
         """
         while not self._relay.ended:
-            self._take(await self._source.read())
+            self._take(await self._read())
         self._check()
         self._x.mark("collect")
         self._body = self._relay.body(self._request.choices)
@@ -139,6 +149,18 @@ class Carriage:
             return self._body or self._relay.body(self._request.choices)
         except EdgeError:
             return None
+
+    async def _read(self) -> bytes:
+        """The next piece, of another source where this one broke off and there is one."""
+        try:
+            return await self._source.read()
+        except UpstreamBroke:
+            if self._again is None or self.client_gone:
+                raise
+        again, self._again = self._again, None
+        self._source = await again()
+        self._relay = Relay(wants_usage=self._request.wants_usage, keep=True)
+        return await self._source.read()
 
     def _take(self, data: bytes) -> bytes:
         """What of a piece goes on: a `Last` at the stream's own end. An empty piece is the end."""

@@ -5,6 +5,7 @@ Read this file first. Everything here takes values and ports; which host carries
 
 from __future__ import annotations
 
+import functools
 import json
 
 from . import account, admin, back, cache, flight, forward, headers, health, prompt, revocations
@@ -17,7 +18,7 @@ from .errors import (
     StoreDown,
 )
 from .exchange import Exchange
-from .ports import Reply
+from .ports import Reply, Source
 from .request import ChatRequest, parse
 from .routes import Route
 from .templates import TEMPLATES, Template
@@ -70,7 +71,8 @@ async def chat(x: Exchange) -> Reply:
             return back.replay(x, request, joined, wants_record)
         if isinstance(joined, flight.Live):
             x.account.cache = "shared"
-            return await back.stream_back(x, request, joined, None, wants_record)
+            again = functools.partial(_ask_again, x, request, route, template, cap)
+            return await back.stream_back(x, request, joined, None, wants_record, again)
         lead = joined
     if lead is None and policy.keep:
         lead = flight.alone(x, name)
@@ -91,6 +93,17 @@ async def chat(x: Exchange) -> Reply:
     if forward.is_stream(answer):
         return await back.stream_back(x, request, answer.body, lead, wants_record)
     return await back.pass_whole(x, request, answer, lead, wants_record)
+
+
+async def _ask_again(
+    x: Exchange, request: ChatRequest, route: Route, template: Template, cap: int | None
+) -> Source:
+    """Ask for oneself after all: whoever was followed is gone."""
+    x.account.cache = "miss"
+    x.mark("follow")
+    call = forward.call(x, route, prompt.dump(prompt.assemble(request, route, template, cap)))
+    x.mark("assemble", "t3")
+    return (await forward.send(x, call)).body
 
 
 async def models(x: Exchange) -> Reply:

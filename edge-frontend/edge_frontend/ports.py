@@ -45,7 +45,7 @@ class Get:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """The bytes of an appended value from `start` on; empty where there is none."""
+    """The bytes of a value from `start` on; empty where there is none."""
 
     key: str
     start: int
@@ -54,15 +54,6 @@ class Slice:
 @dataclass(frozen=True, slots=True)
 class Put:
     """Write a value; answers True."""
-
-    key: str
-    value: bytes
-    ttl_ms: int
-
-
-@dataclass(frozen=True, slots=True)
-class Append:
-    """Add to the end of a value; answers True."""
 
     key: str
     value: bytes
@@ -96,7 +87,7 @@ class Delete:
     value: bytes | None = None
 
 
-Operation = Get | Slice | Put | Append | Claim | Renew | Delete
+Operation = Get | Slice | Put | Claim | Renew | Delete
 Result = bytes | bool | None
 
 

@@ -36,7 +36,7 @@ def config(port: int, password: str) -> str:
             "appendonly no",
             "loglevel warning",
             "maxmemory 256mb",
-            "maxmemory-policy allkeys-lru",
+            "maxmemory-policy volatile-ttl",
             "",
         )
     )

@@ -162,7 +162,9 @@ class WasiSource:
         finally:
             self._reading, sink.pour = False, None
         if not had_enough:
-            feed(await self.read())
+            piece = feed(await self.read())
+            if piece:
+                await sink.write(piece)
 
     def close(self) -> None:
         if not self._closed:
