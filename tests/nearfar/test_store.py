@@ -31,7 +31,7 @@ def test_it_answers_and_asks_for_its_password(started: Store) -> None:
 
 def test_it_forgets_old_values_when_its_memory_is_full(started: Store) -> None:
     with redis.Redis.from_url(started.url) as client:
-        assert "allkeys-lru" == client.config_get("maxmemory-policy")["maxmemory-policy"]
+        assert "volatile-ttl" == client.config_get("maxmemory-policy")["maxmemory-policy"]
         assert str(256 << 20) == client.config_get("maxmemory")["maxmemory"]
         assert "" == client.config_get("save")["save"]
 
