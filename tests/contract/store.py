@@ -10,7 +10,6 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from edge_frontend.ports import (
-    Append,
     Claim,
     Clock,
     Delete,
@@ -69,50 +68,46 @@ async def a_batch_is_done_in_order(store: Store, clock: Clock, name: str) -> Non
         store,
         Get(name),
         Put(name, b"ab", LONG_MS),
-        Append(name, b"cd", LONG_MS),
+        Put(name, b"cde", LONG_MS),
         Slice(name, 1),
         Delete(name),
         Get(name),
     )
-    assert results == [None, True, True, b"bcd", True, None]
+    assert results == [None, True, True, b"de", True, None]
 
 
 async def a_value_expires(store: Store, clock: Clock, name: str) -> None:
     await ask(
         store,
         Put(f"{name}:put", b"1", SHORT_MS),
-        Append(f"{name}:append", b"1", SHORT_MS),
         Claim(f"{name}:claim", b"1", SHORT_MS, unless=f"{name}:none"),
         Put(f"{name}:long", b"1", LONG_MS),
     )
     await clock.sleep_ms(SHORT_MS * 1.5)
-    gets = [Get(f"{name}:{kind}") for kind in ("put", "append", "claim", "long")]
-    assert await ask(store, *gets) == [None, None, None, b"1"]
+    gets = [Get(f"{name}:{kind}") for kind in ("put", "claim", "long")]
+    assert await ask(store, *gets) == [None, None, b"1"]
 
 
 async def writing_again_lets_a_value_live_on(store: Store, clock: Clock, name: str) -> None:
     await ask(
         store,
         Put(f"{name}:put", b"1", SHORT_MS),
-        Append(f"{name}:append", b"1", SHORT_MS),
         Put(f"{name}:renew", b"1", SHORT_MS),
     )
     await ask(
         store,
         Put(f"{name}:put", b"2", LONG_MS),
-        Append(f"{name}:append", b"2", LONG_MS),
         Renew(f"{name}:renew", b"1", LONG_MS),
     )
     await clock.sleep_ms(SHORT_MS * 1.5)
-    gets = [Get(f"{name}:{kind}") for kind in ("put", "append", "renew")]
-    assert await ask(store, *gets) == [b"2", b"12", b"1"]
+    gets = [Get(f"{name}:{kind}") for kind in ("put", "renew")]
+    assert await ask(store, *gets) == [b"2", b"1"]
 
 
 async def a_slice_is_what_follows_its_start(store: Store, clock: Clock, name: str) -> None:
     assert await one(store, Slice(name, 0)) == b""
     assert await one(store, Slice(name, 5)) == b""
-    await one(store, Append(name, b"\x00abc", LONG_MS))
-    await one(store, Append(name, b"\xffdef", LONG_MS))
+    await one(store, Put(name, b"\x00abc\xffdef", LONG_MS))
     slices = [Slice(name, start) for start in (0, 3, 7, 8, 100)]
     assert await ask(store, *slices) == [b"\x00abc\xffdef", b"c\xffdef", b"f", b"", b""]
 
@@ -179,15 +174,6 @@ async def one_of_many_claims_wins(store: Store, clock: Clock, name: str) -> None
     assert await one(store, Get(name)) == tokens[won.index(True)]
 
 
-async def nothing_is_lost_of_appends_at_the_same_time(
-    store: Store, clock: Clock, name: str
-) -> None:
-    await asyncio.gather(*(one(store, Append(name, b"%d" % n, LONG_MS)) for n in range(8)))
-    value = await one(store, Get(name))
-    assert isinstance(value, bytes)
-    assert sorted(value) == sorted(b"01234567"), value
-
-
 CHECKS: tuple[Check, ...] = (
     what_was_put_is_read,
     a_large_value_survives,
@@ -203,7 +189,4 @@ CHECKS: tuple[Check, ...] = (
     only_the_same_value_is_deleted,
     batches_at_the_same_time_do_not_mix,
 )
-ATOMIC: tuple[Check, ...] = (
-    one_of_many_claims_wins,
-    nothing_is_lost_of_appends_at_the_same_time,
-)
+ATOMIC: tuple[Check, ...] = (one_of_many_claims_wins,)

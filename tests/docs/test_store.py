@@ -9,7 +9,7 @@ import pytest
 
 from docs import page
 from edge_frontend import admin, cache, flight, revocations
-from edge_frontend.ports import Append, Claim, Operation, Put, Renew
+from edge_frontend.ports import Claim, Operation, Put, Renew
 from fakes.edge import Edge, Scripted, Wait, chat, make_key, run, stream
 
 MD = "store.md"
@@ -47,7 +47,7 @@ def operations() -> list[Operation]:
 
 
 ASKED = operations()
-WRITTEN = [op for op in ASKED if isinstance(op, Put | Append | Claim | Renew)]
+WRITTEN = [op for op in ASKED if isinstance(op, Put | Claim | Renew)]
 
 
 def test_every_key_that_is_written_has_a_row_and_every_row_a_key() -> None:
@@ -61,7 +61,7 @@ def test_the_only_other_key_that_is_read_is_named() -> None:
 
 
 @pytest.mark.parametrize("operation", WRITTEN, ids=lambda op: f"{type(op).__name__} {op.key[:14]}")
-def test_a_value_lives_as_long_as_its_row_says(operation: Put | Append | Claim | Renew) -> None:
+def test_a_value_lives_as_long_as_its_row_says(operation: Put | Claim | Renew) -> None:
     said = ROWS[pattern(operation.key)][1]
     known = {"NEARFAR_CACHE_TTL_S": 3_599_000, "NEARFAR_LEASE_MS": 2_999}
     number = re.match(r"(NEARFAR_\w+)|(\d+) (ms|s|years)", said)
@@ -72,7 +72,7 @@ def test_a_value_lives_as_long_as_its_row_says(operation: Put | Append | Claim |
 
 
 @pytest.mark.parametrize("operation", WRITTEN, ids=lambda op: f"{type(op).__name__} {op.key[:14]}")
-def test_a_value_is_no_larger_than_its_row_says(operation: Put | Append | Claim | Renew) -> None:
+def test_a_value_is_no_larger_than_its_row_says(operation: Put | Claim | Renew) -> None:
     said = ROWS[pattern(operation.key)][2]
     number = re.match(r"(\d+) bytes?", said)
     if number:

@@ -1,4 +1,3 @@
-# ruff: noqa: SIM300 - the expected value stands on the left
 from __future__ import annotations
 
 import copy

@@ -6,8 +6,10 @@ import asyncio
 import contextlib
 import json
 from collections.abc import Coroutine
+from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -33,6 +35,9 @@ from fakes.edge import (
     stream,
 )
 
+SCHEMA = json.loads((Path(__file__).parents[2] / "docs/record.schema.json").read_text())
+TRACER = make_key(("chat", "trace"))
+TRACE = {"x-nearfar-trace": "1"}
 EVENTS = stream("Hello", " there")
 SLOW = Scripted([*EVENTS[:2], Wait(1_000), *EVENTS[2:]])
 
@@ -191,6 +196,41 @@ def test_of_many_waiters_one_takes_over() -> None:
     assert ["miss", *["shared"] * 4] == sorted(r.headers["x-cache"] for r in responses)
 
 
+@pytest.mark.parametrize("body", [False, True])
+def test_a_follower_whose_leader_dies_in_the_middle_asks_itself_if_it_sent_nothing_yet(
+    body: bool,
+) -> None:
+    edge = Edge.with_store(lease_ms="1000")
+    events = stream("Lost", " words")
+    edge.upstream.enqueue(Scripted([*events[:2], Wait()]))
+
+    async def scene() -> Response:
+        dying = asyncio.ensure_future(edge.ask(chat(stream=True)))
+        following = asyncio.ensure_future(
+            later(100, edge.beside().ask(chat(stream=not body), key=TRACER, headers=TRACE))
+        )
+        await asyncio.sleep(0.6)
+        dying.cancel()
+        edge.drop()
+        return await following
+
+    follower = run(scene())
+    assert 200 == follower.status
+    if not body:
+        assert "Lost" == follower.text()
+        assert b"[DONE]" not in follower.body
+        assert 1 == len(edge.upstream.calls)
+        return
+    answer = follower.json()
+    assert "Hello there" == answer["choices"][0]["message"]["content"]
+    assert 2 == len(edge.upstream.calls)
+    record = answer["nearfar"]
+    assert 1 == record["trips"]["far"]
+    assert 0 <= record["edge"]["t3"] <= record["edge"]["t4"] <= record["edge"]["t5"]
+    assert sum(record["stages"].values()) == pytest.approx(record["edge"]["t6"], abs=0.002)
+    jsonschema.validate(record, SCHEMA)
+
+
 def test_a_waiter_asks_itself_after_its_bound() -> None:
     edge = Edge.with_store(follow_ms="400")
     edge.upstream.enqueue(Scripted(EVENTS, head_ms=5_000), Scripted(EVENTS))
@@ -273,7 +313,7 @@ class SlowSink(RecordingSink):
 def test_a_follower_whose_client_reads_slowly_loses_nothing() -> None:
     """Its mark expires while it is held up, and the leader may end meanwhile."""
     edge = Edge.with_store()
-    edge.upstream.usual = Scripted([*EVENTS[:2], Wait(600), *EVENTS[2:]])
+    edge.upstream.usual = Scripted([*EVENTS[:2], Wait(1_500), *EVENTS[2:]])
 
     async def scene() -> list[Response]:
         leading = edge.ask(chat(stream=True))
@@ -289,9 +329,10 @@ def test_a_follower_whose_client_reads_slowly_loses_nothing() -> None:
 def test_who_follows_after_a_pause_begins_at_the_beginning() -> None:
     """What was published for an earlier follower may have expired by then."""
     edge = Edge.with_store()
-    pause_ms = flight.LIVE_TTL_MS + 10_000
+    pause_ms, long = flight.LIVE_TTL_MS + 10_000, "x" * 2 * SEGMENT_BYTES
+    events = stream(long, " there")
     edge.upstream.usual = Scripted(
-        [*EVENTS[:2], Wait(pause_ms), EVENTS[2], Wait(2_000), *EVENTS[3:]]
+        [*events[:2], Wait(pause_ms), events[2], Wait(2_000), *events[3:]]
     )
 
     async def scene() -> Response:
@@ -305,7 +346,7 @@ def test_who_follows_after_a_pause_begins_at_the_beginning() -> None:
 
     follower = run(scene())
     assert shared(follower)
-    assert "Hello there" == follower.text()
+    assert long + " there" == follower.text()
 
 
 # Size.

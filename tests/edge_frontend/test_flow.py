@@ -917,6 +917,15 @@ def test_a_refused_request_has_an_account_of_the_time_it_took() -> None:
     assert log["edge"]["t4"] is None
 
 
+def test_a_fault_that_the_server_found_took_its_time_there() -> None:
+    edge = Edge.with_store()
+    body = b'{"error":{"message":"maximum context length is 5"}}'
+    edge.upstream.enqueue(Scripted([body], status=400, head_ms=70))
+    log = run(edge.ask(chat())).log
+    assert log is not None
+    assert ("context_length_exceeded", 70.0) == (log["error"], log["stages"]["model_call"])
+
+
 def test_no_prompt_answer_or_key_stands_in_the_log() -> None:
     edge = Edge.with_store()
     edge.upstream.usual = Scripted(stream("canary-answer"))

@@ -213,9 +213,14 @@ def test_a_text_that_is_no_json_breaks_the_answer_or_is_no_whole_one(text: bytes
     assert body is None
 
 
-texts = st.text(max_size=6) | st.sampled_from(['"', "\\", "\n", "data: ", '"usage"', "}\n\n", "é"])
+plain = st.sampled_from(["a", "word", " and", ","])
+texts = (
+    plain
+    | st.text(max_size=6)
+    | st.sampled_from(['"', "\\", "\n", "data: ", '"usage"', "}\n\n", "é"])
+)
 deltas = st.one_of(
-    texts.map(lambda text: {"content": text}),
+    plain.map(lambda text: {"content": text}),
     texts.map(lambda text: {"content": text}),
     texts.map(lambda text: {"reasoning": text}),
     texts.map(lambda text: {"content": text, "role": "assistant"}),
@@ -235,25 +240,56 @@ documents = st.one_of(
 )
 
 
+@pytest.mark.parametrize(
+    "event",
+    [
+        chunk({"content": "x", "role": "assistant"}),
+        chunk({"content": "x", "refusal": "y"}),
+        chunk({"content": 'a"b'}),
+        chunk({"content": "a\\"}),
+        chunk({"content": "x"}, "stop"),
+        chunk({"content": "x"}, usage=USAGE),
+        chunk({"content": "x"}, id="chatcmpl-2"),
+        chunk({"content": "a"}) + chunk({"content": "b", "x": "c"}) + chunk({"content": "d"}),
+        chunk({"content": "a"}) + ERROR + chunk({"content": "d"}),
+        chunk({"content": "a"}) + DONE + chunk({"content": "d"}),
+    ],
+)
+def test_what_looks_almost_like_a_text_is_read_as_what_it_is(event: bytes) -> None:
+    data = b"".join([ROLE, chunk({"content": "x"}), event, chunk({"content": "y"}), DONE])
+    pieces = [ROLE, chunk({"content": "x"}), event, chunk({"content": "y"}), DONE]
+    slow, slow_relay = relayed(data[at : at + 1] for at in range(len(data)))
+    fast, fast_relay = relayed(pieces)
+    assert slow == fast
+    assert seen(slow_relay) == seen(fast_relay)
+
+
+def test_a_text_that_goes_on_where_another_line_began_is_no_text() -> None:
+    text = chunk({"content": "x"})
+    forwarded, relay = relayed([ROLE, text, b": a comment that ", text, b"\n", text, DONE])
+    assert ROLE + text * 2 == forwarded
+    assert relay.done is True
+
+
 @st.composite
 def answers(draw: st.DrawFn) -> tuple[bytes, list[bytes]]:
     """A stream in some legal framing, and its pieces as some network cut them."""
     end = draw(st.sampled_from(["\n", "\n", "\n", "\r\n", "\r"]))
     space = draw(st.sampled_from([" ", " ", ""]))
     data = draw(st.sampled_from([b"", b"", b"\xef\xbb\xbf"]))
+    ascii_only = draw(st.booleans())
+    separators = draw(st.sampled_from([(",", ":"), (", ", ": ")]))
     cuts = [0]
     for document in draw(st.lists(documents, max_size=8)):
-        ascii_only = draw(st.booleans())
-        separators = draw(st.sampled_from([(",", ":"), (", ", ": ")]))
         text = json.dumps(document, ensure_ascii=ascii_only, separators=separators)
         if draw(st.integers(0, 9)) == 0:
             data += f": comment{end}{end}".encode()
         data += f"data:{space}{text}{end}{end}".encode("utf-8", "replace")
-        if draw(st.booleans()):
+        if draw(st.integers(0, 3)):
             cuts.append(len(data))
     if draw(st.integers(0, 4)):
         data += f"data:{space}[DONE]{end}{end}".encode()
-    cuts += draw(st.lists(st.integers(0, len(data)), max_size=6))
+    cuts += draw(st.lists(st.integers(0, len(data)), max_size=2))
     edges = sorted({*cuts, len(data)})
     return data, [data[start:stop] for start, stop in pairwise(edges)]
 

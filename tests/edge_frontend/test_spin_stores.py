@@ -14,7 +14,7 @@ from contract import store as contract
 from edge_frontend import redis_commands, resp
 from edge_frontend.adapters.spin_stores import SpinKeyValue, SpinRedis
 from edge_frontend.errors import StoreDown
-from edge_frontend.ports import Append, Claim, Delete, Get, Operation, Put, Renew, Slice, Store
+from edge_frontend.ports import Claim, Delete, Get, Operation, Put, Renew, Slice, Store
 from fakes.edge import MemoryStore, VirtualClock, run
 
 
@@ -84,8 +84,6 @@ class Redis:
             done = self._store._perform(Claim(keys[0], values[0], int(values[1]), unless=keys[1]))
         elif script == redis_commands._RENEW:
             done = self._store._perform(Renew(keys[0], values[0], int(values[1])))
-        elif script == redis_commands._APPEND:
-            done = self._store._perform(Append(keys[0], values[0], int(values[1])))
         else:
             assert script == redis_commands._DELETE
             done = self._store._perform(Delete(keys[0], values[0]))
@@ -139,7 +137,6 @@ def test_every_call_of_the_key_value_store_is_a_round_trip() -> None:
         Put("a", b"1", 1_000),
         Get("a"),
         Slice("a", 0),
-        Append("a", b"2", 1_000),
         Claim("b", b"1", 1_000, unless="c"),
         Renew("b", b"1", 1_000),
         Delete("b", b"1"),

@@ -21,7 +21,6 @@ from edge_frontend.errors import BodyTooLarge, StoreDown, UpstreamBroke, Upstrea
 from edge_frontend.exchange import Exchange, Instance
 from edge_frontend.ports import (
     Answer,
-    Append,
     Call,
     Claim,
     Delete,
@@ -178,9 +177,6 @@ class MemoryStore:
                 return (held or b"")[start:]
             case Put(value=value, ttl_ms=ttl_ms):
                 self.put(key, value, ttl_ms)
-                return True
-            case Append(value=value, ttl_ms=ttl_ms):
-                self.put(key, (held or b"") + value, ttl_ms)
                 return True
             case Claim(value=value, ttl_ms=ttl_ms, unless=unless):
                 if held is not None or self.peek(unless) is not None:
