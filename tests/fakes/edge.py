@@ -168,7 +168,7 @@ class MemoryStore:
         """Every key that holds something now."""
         return sorted(key for key in self._values if self.peek(key) is not None)
 
-    def _perform(self, operation: Operation) -> Result:  # noqa: C901 - one arm for each operation
+    def _perform(self, operation: Operation) -> Result:
         key, held = operation.key, self.peek(operation.key)
         match operation:
             case Get():
