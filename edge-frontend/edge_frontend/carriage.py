@@ -131,7 +131,7 @@ class Carriage:
     async def _look(self, sink: Sink) -> None:
         self._note(await sink.is_there())
         if self._lead is not None:
-            await self._lead.tick()
+            await self._lead.tick(self.client_gone)
         if self._ended:
             return
         if self.client_gone and not (self._lead is not None and self._lead.followed):

@@ -23,6 +23,7 @@ from .ports import Claim, Delete, Get, Last, Operation, Put, Renew, Sink, Slice
 POLL_MS = 25
 TICK_MS = 200  # how often a leader renews, and looks whether its client and followers are there
 TICK_FOLLOWED_MS = 50
+QUIET_MS = 400  # between asks while nobody follows
 WAITING_TTL_MS = (
     500  # a follower that left is forgotten within this, so that nothing runs on for it
 )
@@ -71,13 +72,15 @@ class Lead:
         if not self.lost:
             self._seen += data
 
-    async def tick(self) -> None:
+    async def tick(self, is_alone: bool = False) -> None:
         """Renew the lease, see whether anybody follows, publish what has come for them.
 
+        While nobody follows the store is asked less often, unless the request's own client is gone.
         What a store that fails for a moment did not take is published by the next tick; the lead
         is lost when the lease is, which may last as long as that.
         """
-        if self.lost:
+        quiet_ms = self.x.ports.clock.now_ms() - self._heard_ms
+        if self.lost or (quiet_ms < QUIET_MS and not self.followed and not is_alone):
             return
         lease_ms = self.x.settings.lease_ms
         publishing, seen = self.followed, len(self._seen)
