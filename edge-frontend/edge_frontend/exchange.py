@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from . import __version__, account, headers, traceparent
@@ -76,21 +76,34 @@ class Exchange:
         return self.claims
 
     async def near(self, *operations: Operation) -> list[Result]:
-        """Ask the near store in one batch, and count the round trips.
+        """Ask the near store in one batch on the request's way, and count the round trips.
 
         Raises:
             StoreDown: also when there is no store, or it did not answer a moment ago.
         """
+        results, trips = await self._ask(operations)
+        self.account.near_trips += trips
+        return results
+
+    async def tend(self, *operations: Operation) -> list[Result]:
+        """Ask as `near` does, for what no client waits for: renewing, publishing, keeping.
+
+        Raises:
+            StoreDown: as `near` does.
+        """
+        results, trips = await self._ask(operations)
+        self.account.upkeep_trips += trips
+        return results
+
+    async def _ask(self, operations: Sequence[Operation]) -> tuple[list[Result], int]:
         store = self.ports.store
         if store is None or self.ports.clock.now_ms() < self.instance.store_down_until_ms:
             raise StoreDown("There is no store to ask.")
         try:
-            results, trips = await store.batch(operations)
+            return await store.batch(operations)
         except StoreDown:
             self.instance.store_down_until_ms = self.ports.clock.now_ms() + STORE_PAUSE_MS
             raise
-        self.account.near_trips += trips
-        return results
 
     def mark(self, stage: str, instant: str = "") -> None:
         """End a stage now."""
