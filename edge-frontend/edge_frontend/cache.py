@@ -29,6 +29,9 @@ class Policy:
     keep: bool
 
 
+NOTHING = Policy(read=False, keep=False)
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """A complete answer; `stored_at` in seconds since 1970, token counts as the server gave."""
