@@ -16,7 +16,7 @@ GIVEN = {
     "detach": True,
     "question": None,
     "once": False,
-    "quiet": False,
+    "verbose": False,
     "max_instance_reuse_count": None,
 }
 
@@ -28,7 +28,7 @@ def test_options_are_handed_on_as_they_were_given() -> None:
 
 def test_what_is_for_the_foreground_is_not_handed_on() -> None:
     line = " ".join(arguments(GIVEN))
-    for option in ("json", "detach", "question", "once", "reuse"):
+    for option in ("json", "detach", "question", "once", "verbose", "reuse"):
         assert option not in line
 
 
