@@ -155,6 +155,7 @@ def test_another_secret_than_the_edges_is_told(
         (2, ("create",)),
         (2, ("create", "--tenant", "a b")),
         (2, ("create", "--tenant", "a", "--expires", "soon")),
+        (2, ("create", "--tenant", "a", "--expires", "0s")),
         (2, ("create", "--tenant", "a", "--permission", "fly")),
         (2, ("rotate",)),
         (2, ("rotate", "kid", "--secret")),
