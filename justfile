@@ -30,6 +30,11 @@ format:
 build-edge host="wasmtime":
     ./nearfar build --host {{host}}
 
+# Measure the edge beside what it could be replaced with; `--help` lists the arguments.
+bench-edge *arguments:
+    NEARFAR_GROUP=dev ./nearfar --version >&2
+    PYTHONPATH=edge-frontend:gpu-backend:operator-cli .nearfar/env-dev/bin/python -m tests.bench.edge {{arguments}}
+
 # Print what a model needs of a GPU.
 budget *arguments:
     ./nearfar budget {{arguments}}

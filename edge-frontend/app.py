@@ -69,7 +69,7 @@ async def _host() -> _Host:
     global _remembered
     if _remembered is None:
         read = settings.from_variables(await _variables())
-        _remembered = _Host(read, await _store(read))
+        _remembered = _Host(read, _store(read))
     return _remembered
 
 
@@ -81,12 +81,12 @@ async def _variables() -> dict[str, str]:
     return {name.removeprefix(prefix).lower(): value for name, value in found if name.startswith(prefix)}
 
 
-async def _store(read: settings.Settings) -> Store | None:
+def _store(read: settings.Settings) -> Store | None:
+    if read.store == "none":
+        return None
     if spin_host is not None:
-        return await spin_host.open_store(read.store, _CLOCK)
-    if read.store.startswith("redis://"):
-        return WasiRedis(read.store, read.store_timeout_ms)
-    return None
+        return spin_host.SpinStore(read.store, read.store_timeout_ms, _CLOCK)
+    return WasiRedis(read.store, read.store_timeout_ms)
 
 
 def _spawn(work: Awaitable[None]) -> None:

@@ -212,3 +212,12 @@ def log_line(record: Mapping[str, Any], wall_s: float, tenant: str | None) -> st
         name: value for name, value in record.items() if name not in ("not_available", "client")
     }
     return json.dumps({"time": round(wall_s, 3), "tenant": tenant, **kept}, separators=(",", ":"))
+
+
+def fault_line(fault: BaseException, request_id: str) -> str:
+    """One JSON line for a fault of ours: its kind and place, never its text."""
+    place = fault.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    where = f"{place.tb_frame.f_code.co_name}:{place.tb_lineno}" if place is not None else None
+    return json.dumps({"request_id": request_id, "fault": type(fault).__name__, "at": where})

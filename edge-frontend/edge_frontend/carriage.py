@@ -79,13 +79,12 @@ class Carriage:
         self._x.mark("model_call", "t4")
         try:
             document = json.loads(bytes(body))
-            choices = document["choices"]
             self._count(document.get("usage") or {}, document.get("metrics"))
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            entry = _entry(self._x, document)
+            is_complete = all(choice["finish_reason"] for choice in document["choices"])
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise UpstreamBroke("The model server sent something else than an answer.") from error
-        entry = _entry(self._x, document)
-        if all(choice.get("finish_reason") for choice in choices):
-            self._body = document
+        self._body = document if is_complete else None
         return entry
 
     def watch(self, sink: Sink) -> None:
@@ -127,9 +126,9 @@ class Carriage:
         try:
             while data := await self._source.read():
                 lead.saw(data)
+            return self._body or self._relay.body(self._request.choices)
         except EdgeError:
             return None
-        return self._body or self._relay.body(self._request.choices)
 
     def _take(self, data: bytes) -> bytes:
         """What of a piece goes on; a `Last` with the stream's own end. An empty piece is its end."""

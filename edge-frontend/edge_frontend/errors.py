@@ -1,7 +1,7 @@
 """What can go wrong with a request, and how the client is told.
 
     EdgeError
-    ├── BadRequest                400  invalid_request_error
+    ├── BadRequest                400  invalid_request
     │   ├── ContextTooLong        400  context_length_exceeded
     │   ├── ContentPolicyViolation 400 content_policy_violation
     │   └── BodyTooLarge          413  request_too_large

@@ -1,12 +1,13 @@
 """Concurrent equal misses: one asks the model server, the others follow its answer.
 
-    nf:1:lease:<hash>      token of the leader; expires by itself, renewed while it works
-    nf:1:waiting:<hash>    somebody follows; renewed by each follower
-    nf:1:live:<token>      the bytes as they came from the model server, for followers
-    nf:1:answer:<hash>     the finished answer
+    nf:1:lease:<hash>        token of the leader; expires by itself, renewed while it works
+    nf:1:waiting:<hash>      somebody follows; renewed by each follower
+    nf:1:live:<token>:<n>    what came from the model server, byte for byte, in segments
+    nf:1:answer:<hash>       the finished answer
 
 The leader publishes only while somebody waits. A leader that dies leaves a lease that expires; a
 follower then takes over. Nothing here rests on clean-up: a host may drop an instance at any time.
+A segment is written as a whole, so that a write whose fate is not known is simply done again.
 """
 
 from __future__ import annotations
@@ -17,13 +18,16 @@ from dataclasses import dataclass, field
 from . import cache
 from .errors import StoreDown, UpstreamBroke
 from .exchange import Exchange
-from .ports import Append, Claim, Delete, Get, Last, Operation, Put, Renew, Sink, Slice
+from .ports import Claim, Delete, Get, Last, Operation, Put, Renew, Sink, Slice
 
 POLL_MS = 25
 TICK_MS = 200  # how often a leader renews, and looks whether its client and followers are there
 TICK_FOLLOWED_MS = 50
-WAITING_TTL_MS = 500  # a follower that left is forgotten within this, so that nothing runs on for it
+WAITING_TTL_MS = (
+    500  # a follower that left is forgotten within this, so that nothing runs on for it
+)
 LIVE_TTL_MS = 120_000
+SEGMENT_BYTES = 16_384  # the last one is written again with every piece, so not much larger
 
 
 def answer_key(name: str) -> str:
@@ -38,8 +42,8 @@ def waiting_key(name: str) -> str:
     return f"nf:1:waiting:{name}"
 
 
-def live_key(token: bytes) -> str:
-    return f"nf:1:live:{token.decode('latin-1')}"
+def live_key(token: bytes, segment: int) -> str:
+    return f"nf:1:live:{token.decode('latin-1')}:{segment}"
 
 
 @dataclass(slots=True)
@@ -54,35 +58,51 @@ class Lead:
     token: bytes
     followed: bool = False
     lost: bool = False
-    _unpublished: list[bytes] = field(default_factory=list)
+    _was_followed: bool = False
+    _seen: bytearray = field(default_factory=bytearray)
+    _published: int = 0
+    _heard_ms: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._heard_ms = self.x.ports.clock.now_ms()
 
     def saw(self, data: bytes) -> None:
-        """Keep what came from the model server until it is known whether anybody follows."""
+        """Keep what came from the model server for whoever may follow."""
         if not self.lost:
-            self._unpublished.append(data)
+            self._seen += data
 
     async def tick(self) -> None:
-        """Renew the lease, see whether anybody follows, publish what has come for them."""
+        """Renew the lease, see whether anybody follows, publish what has come for them.
+
+        What a store that fails for a moment did not take is published by the next tick; the lead
+        is lost when the lease is, which may last as long as that.
+        """
         if self.lost:
             return
         lease_ms = self.x.settings.lease_ms
+        publishing, seen = self.followed, len(self._seen)
         operations: list[Operation] = [
             Renew(lease_key(self.name), self.token, lease_ms),
             Get(waiting_key(self.name)),
         ]
-        if self.followed:
+        if publishing:
             operations += self._publish()
         try:
             renewed, waiting, *_ = await self.x.near(*operations)
         except StoreDown:
-            self.lost, self.followed = True, False
+            self._let_go(self.x.ports.clock.now_ms() - self._heard_ms > lease_ms)
             return
-        self.lost, self.followed = not renewed, bool(waiting and renewed)
+        self._heard_ms = self.x.ports.clock.now_ms()
+        self.followed = bool(waiting)
+        self._was_followed = self._was_followed or self.followed
+        # Who comes when nobody was there begins at the beginning, which may have expired.
+        self._published = seen if publishing and self.followed else 0
+        self._let_go(not renewed)
 
     async def finish(self, entry: cache.Entry | None) -> None:
         """Publish the rest, keep a complete answer, give the lease back. Never fails a request."""
         operations: list[Operation] = []
-        if self.followed and not self.lost:
+        if self._was_followed and not self.lost:
             operations += self._publish()
         if entry is not None:
             value = cache.encode(entry)
@@ -98,8 +118,21 @@ class Lead:
             return
 
     def _publish(self) -> list[Operation]:
-        data, self._unpublished = b"".join(self._unpublished), []
-        return [Append(live_key(self.token), data, LIVE_TTL_MS)] if data else []
+        """Every segment that is not known to be there as it is now."""
+        if self._published == len(self._seen):
+            return []
+        first, last = self._published // SEGMENT_BYTES, (len(self._seen) - 1) // SEGMENT_BYTES
+        return [self._segment(number) for number in range(first, last + 1)]
+
+    def _segment(self, number: int) -> Put:
+        start = number * SEGMENT_BYTES
+        data = bytes(self._seen[start : start + SEGMENT_BYTES])
+        return Put(live_key(self.token, number), data, LIVE_TTL_MS)
+
+    def _let_go(self, lost: bool) -> None:
+        if lost:
+            self.lost, self.followed = True, False
+            self._seen.clear()
 
 
 def alone(x: Exchange, name: str) -> Lead:
@@ -117,6 +150,10 @@ class Live:
     position: int = 0
     _first: bytes = b""
     _closed: bool = False
+    _heard_ms: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._heard_ms = self.x.ports.clock.now_ms()
 
     async def read(self) -> bytes:
         """The next bytes of the leader's answer; the stream's own end says when it is over.
@@ -147,21 +184,28 @@ class Live:
         self._closed = True
 
     async def _poll(self) -> tuple[object, bytes]:
+        """The lease and what is new; a store that fails for a moment has nothing new."""
+        segment, start = divmod(self.position, SEGMENT_BYTES)
         try:
-            lease, data, _ = await self.x.near(
+            lease, found, _ = await self.x.near(
                 # The lease is read first: once it is gone, everything has been published.
                 Get(lease_key(self.name)),
-                Slice(live_key(self.token), self.position),
+                Slice(live_key(self.token, segment), start),
                 Put(waiting_key(self.name), b"1", WAITING_TTL_MS),
             )
         except StoreDown as error:
-            raise UpstreamBroke("The shared answer broke off.") from error
-        assert isinstance(data, bytes)
+            if self.x.ports.clock.now_ms() - self._heard_ms > self.x.settings.lease_ms:
+                raise UpstreamBroke("The shared answer broke off.") from error
+            return self.token, b""
+        self._heard_ms = self.x.ports.clock.now_ms()
+        data = found if isinstance(found, bytes) else b""
         self.position += len(data)
         return lease, data
 
 
-async def look_up(x: Exchange, name: str, policy: cache.Policy, *more: Get) -> tuple[cache.Entry | None, Lead | None, list[object]]:
+async def look_up(
+    x: Exchange, name: str, policy: cache.Policy, *more: Get
+) -> tuple[cache.Entry | None, Lead | None, list[object]]:
     """Ask for an answer and, if there is none, for the lead, all in one batch.
 
     Answers the entry, the lead if it was won, and the results of the operations in `more`.
@@ -203,10 +247,8 @@ async def join(x: Exchange, name: str) -> cache.Entry | Live | Lead | None:
             if won:
                 return Lead(x, name, token)
         else:
-            live = Live(x, name, lease)
-            (data,) = await x.near(Slice(live_key(lease), 0))
+            (data,) = await x.near(Slice(live_key(lease, 0), 0))
             if isinstance(data, bytes) and data:
-                live.position, live._first = len(data), data
-                return live
+                return Live(x, name, lease, len(data), data)
         await x.ports.clock.sleep_ms(POLL_MS)
     return None

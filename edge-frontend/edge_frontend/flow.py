@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 
-from . import admin, back, cache, flight, forward, headers, health, prompt, revocations
+from . import account, admin, back, cache, flight, forward, headers, health, prompt, revocations
 from .errors import (
     EdgeError,
     Forbidden,
@@ -29,6 +29,9 @@ async def handle(x: Exchange) -> Reply:
         return await _dispatch(x)
     except EdgeError as error:
         return refuse(x, error)
+    except Exception as fault:  # ours: it must not end the instance and its other requests
+        x.ports.log(account.fault_line(fault, x.account.request_id))
+        return refuse(x, EdgeError("The edge failed; its log names this request."))
 
 
 async def chat(x: Exchange) -> Reply:

@@ -51,7 +51,8 @@ class Relay:
         Raises:
             UpstreamBroke: when the bytes are not the events of a chat completion.
         """
-        if self._before and not self._parser.pending() and self._is_text(data):
+        is_simple = self._before and not self.ended and not self._parser.pending()
+        if is_simple and self._is_text(data):
             return data
         try:
             payloads = self._parser.feed(data)
@@ -69,7 +70,11 @@ class Relay:
             raise UpstreamBroke("The model server broke off in the middle of its answer.")
 
     def body(self, choices: int) -> dict[str, Any] | None:
-        """The answer as one body, None unless every choice is complete. Needs `keep`."""
+        """The answer as one body, None unless every choice is complete. Needs `keep`.
+
+        Raises:
+            UpstreamBroke: when a text that passed unparsed was not JSON's.
+        """
         assembler = answer.Assembler(choices)
         self._keep_texts()
         for chunk in self._kept or ():
@@ -136,7 +141,7 @@ class Relay:
     def _keep_texts(self) -> None:
         """Turn the texts that passed unparsed into one chunk, in their place."""
         if self._texts and self._kept is not None:
-            text = json.loads(b'"' + b"".join(self._texts) + b'"')
+            text = _text(b"".join(self._texts))
             delta = {"index": self._index, "delta": {"content": text}}
             self._kept.append({"choices": [delta]})
             self._texts = []
@@ -157,6 +162,14 @@ def _is_plain_text(chunk: Mapping[str, Any], text: bytes) -> bool:
         and b"\\" not in text
         and choice["delta"]["content"] == text.decode("ascii")
     )
+
+
+def _text(inside: bytes) -> str:
+    try:
+        text: str = json.loads(b'"' + inside + b'"')
+    except ValueError as error:
+        raise UpstreamBroke("The model server sent an event that is not JSON.") from error
+    return text
 
 
 def _chunk(payload: bytes) -> dict[str, Any]:

@@ -26,7 +26,9 @@ from nearfar.logs import last_lines
 
 WORLD = "spin:up/http-trigger@4.1.0"
 LOCAL_WORLD = "local:edge/local-host"
-_LEFT_OUT = {"__pycache__", ".mypy_cache", ".ruff_cache"}
+# What tools leave in a source folder without being source.
+_LEFT_OUT = {"__pycache__", ".mypy_cache", ".ruff_cache", ".spin"}
+_PRODUCTS = {".wasm", ".cwasm"}
 
 Say = Callable[[str], None]
 
@@ -66,7 +68,9 @@ def source_hash(checkout: Checkout) -> str:
     """Hash everything under edge-frontend/, the lock file included."""
     digest = hashlib.sha256()
     for path in sorted(checkout.edge.rglob("*")):
-        if path.is_file() and not _LEFT_OUT.intersection(path.parts):
+        if path.suffix in _PRODUCTS or _LEFT_OUT.intersection(path.parts):
+            continue
+        if path.is_file():
             name = path.relative_to(checkout.edge).as_posix()
             digest.update(f"{name}\0{path.stat().st_size}\0".encode())
             digest.update(path.read_bytes())

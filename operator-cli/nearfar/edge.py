@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+from urllib.parse import urlsplit
 
 from nearfar import program
 from nearfar.checkout import Checkout
@@ -32,6 +34,8 @@ COMPILE_FLAGS = (
     "-O",
     ",".join(f"{name}={value}" for name, value in _POOLING.items()),
 )
+# The line of spin.toml that names the component.
+_SPIN_SOURCE = 'source = "edge.wasm"'
 _WASI_FLAGS = ("-S", "p3,http,cli,inherit-network,tcp,allow-ip-name-lookup")
 
 
@@ -63,13 +67,13 @@ def wasmtime_argv(component: Path, options: ServeOptions, settings: Mapping[str,
     return [*argv, str(component)]
 
 
-def spin_argv(checkout: Checkout, options: ServeOptions) -> list[str]:
-    """Return the command line that serves edge-frontend/spin.toml."""
+def spin_argv(checkout: Checkout, component: Path, options: ServeOptions) -> list[str]:
+    """Return the command line that serves edge-frontend/spin.toml with this component."""
     return [
         str(program.find("spin")),
         "up",
         "--from",
-        str(checkout.edge / "spin.toml"),
+        str(_manifest(checkout, component)),
         "--listen",
         f"127.0.0.1:{options.port}",
         "--state-dir",
@@ -77,8 +81,33 @@ def spin_argv(checkout: Checkout, options: ServeOptions) -> list[str]:
     ]
 
 
+def _manifest(checkout: Checkout, component: Path) -> Path:
+    """Copy the manifest into the run folder, with the component where it was built."""
+    text = (checkout.edge / "spin.toml").read_text(encoding="utf-8")
+    path = checkout.run / "spin.toml"
+    path.write_text(text.replace(_SPIN_SOURCE, f"source = {json.dumps(str(component))}"), "utf-8")
+    return path
+
+
 def host_environment(host: Host, settings: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of the host's process, which carries the component's settings."""
     passed = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
-    prefix = "SPIN_VARIABLE_" if host == "spin" else ""
-    return passed | {prefix + name: value for name, value in settings.items()}
+    return passed | (spin_variables(settings) if host == "spin" else dict(settings))
+
+
+def spin_variables(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings as Spin's application variables, and the hosts that they allow.
+
+    Spin lets a component reach named hosts alone; a store's password is no part of its host.
+    """
+    (upstream,) = json.loads(settings["NEARFAR_ROUTES"])["upstreams"].values()
+    found = {name.removeprefix("NEARFAR_"): value for name, value in settings.items()}
+    found["UPSTREAM_HOST"] = _host(upstream["url"])
+    if settings.get("NEARFAR_STORE", "").startswith("redis://"):
+        found["STORE_HOST"] = _host(settings["NEARFAR_STORE"])
+    return {f"SPIN_VARIABLE_{name}": value for name, value in found.items()}
+
+
+def _host(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"

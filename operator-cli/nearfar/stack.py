@@ -103,6 +103,7 @@ def running(checkout: Checkout, options: Options) -> Iterator[Stack]:
         starting.edge(component, wiring.edge_settings(kept, served, store_url))
         ready = starting.finish(served)
         state.write(checkout, ready)
+        exits.callback(console.say, "stopping")
         yield Stack(ready, tuple(starting.parts))
 
 
@@ -149,7 +150,7 @@ class _Starting:
         host = self.options.host
         console.say(f"starting the edge on {host}")
         if host == "spin":
-            argv = edge.spin_argv(self.checkout, self.options.serve)
+            argv = edge.spin_argv(self.checkout, component, self.options.serve)
         else:
             argv = edge.wasmtime_argv(component, self.options.serve, values)
         run = self.checkout.run

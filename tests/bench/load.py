@@ -67,6 +67,7 @@ class Result:
     """The samples of one run; those of the warm-up are not among them."""
 
     samples: list[Sample] = field(default_factory=list)
+    sent: int = 0  # requests, those of the warm-up among them
     elapsed_s: float = 0.0
     reconnects: int = 0
 
@@ -100,13 +101,14 @@ async def _work(
 ) -> None:
     await asyncio.sleep(plan.spread_s * worker / plan.streams)
     connection = _Connection(url, plan)
-    for sent, number in enumerate(numbers):
+    for own, number in enumerate(numbers):
         if plan.seconds is not None and time.monotonic() > start + plan.seconds:
             break
         if plan.count is not None and number >= plan.count + plan.warm_up * plan.streams:
             break
         sample = await connection.ask(plan.body(number))
-        if sent >= plan.warm_up:
+        result.sent += 1
+        if own >= plan.warm_up:
             result.samples.append(sample)
     connection.close()
     result.reconnects += connection.reconnects

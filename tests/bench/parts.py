@@ -11,8 +11,9 @@ from typing import Any
 
 from . import figures, load
 from .load import Plan, Result
-from .processes import cpu_s, rss_bytes
-from .targets import CHUNKS, Target, Targets
+from .processes import cpu_s, pss_bytes, rss_bytes
+from .target import Target
+from .targets import CHUNKS, Targets
 
 Row = dict[str, Any]
 FORWARDERS = ("direct", "edge", "passthrough", "handon", "nginx", "vllm-router")
@@ -104,11 +105,9 @@ async def cache(targets: Targets, effort: Effort) -> list[Row]:
     rows = []
     for target in chosen:
         rate = figures.rate(runs[target.name])
-        hits = sum(s.cache == "hit" for r in runs[target.name] for s in r.good)
         rows.append(
             _row("cache", target, 8, runs, cpu)
             | {"requests_a_s": rate, "ratio_to_hello": figures.ratio(rate, hello)}
-            | {"hits": hits if target.name == "edge" else None}
             | _ms("to_end", figures.to_end(runs[target.name]))
         )
     return rows
@@ -136,7 +135,11 @@ async def fresh(targets: Targets, effort: Effort) -> list[Row]:
 
 
 async def memory(targets: Targets, effort: Effort) -> list[Row]:
-    """The largest resident memory seen while 64 paced streams are open."""
+    """The largest memory seen while 64 paced streams are open.
+
+    RSS counts a page once for each place it is mapped at, and instances share the pages of their
+    image: PSS shares those out.
+    """
     rows = []
     for target in targets.of(*FORWARDERS):
         if target.pid is None:
@@ -145,22 +148,24 @@ async def memory(targets: Targets, effort: Effort) -> list[Row]:
         before = rss_bytes(target.pid)
         plan = _plan("PACED", target, 64, seconds=effort.seconds, spread_s=PACED_S)
         running = asyncio.create_task(load.run(target.url, plan))
-        seen = [before]
+        rss, pss = [before], [0]
         while not running.done():
-            seen.append(rss_bytes(target.pid))
-            await asyncio.sleep(0.05)
+            rss.append(rss_bytes(target.pid))
+            pss.append(pss_bytes(target.pid))
+            await asyncio.sleep(0.2)
         runs = {target.name: [await running]}
-        most = {"rss_before_mib": _mib(before), "rss_most_mib": _mib(max(seen))}
-        rows.append(_row("memory", target, 64, runs, {}) | most)
+        most = {"rss_before_mib": _mib(before), "rss_most_mib": _mib(max(rss))}
+        rows.append(_row("memory", target, 64, runs, {}) | most | {"pss_most_mib": _mib(max(pss))})
     return rows
 
 
 PARTS: dict[str, tuple[Callable[[Targets, Effort], Any], tuple[str, ...]]] = {
+    # First, since a process seldom gives back what a heavy load made it take.
+    "memory": (memory, FORWARDERS),
     "paced": (paced, FORWARDERS),
     "saturation": (saturation, FORWARDERS),
     "cache": (cache, ("hello", "edge")),
     "fresh": (fresh, ("hello", "hello-fresh", "edge", "edge-fresh")),
-    "memory": (memory, FORWARDERS),
 }
 
 # Numbers the runs, so that none meets what another one left in a cache; with the time in it,
@@ -208,7 +213,8 @@ def _row(
 ) -> Row:
     results = runs[target.name]
     total = sum(len(result.samples) for result in results)
-    known = target.pid is not None and total and target.name in cpu
+    sent = sum(result.sent for result in results)
+    known = target.pid is not None and sent and target.name in cpu
     return {
         "part": part,
         "target": target.name,
@@ -216,7 +222,8 @@ def _row(
         "n": total,
         "error_rate": figures.error_rate(results),
         "errors": figures.errors(results),
-        "cpu_ms_each": cpu[target.name] * 1000 / total if known else None,
+        "x_cache": " ".join(sorted({s.cache for r in results for s in r.good if s.cache})) or None,
+        "cpu_ms_each": cpu[target.name] * 1000 / sent if known else None,
     }
 
 

@@ -102,6 +102,12 @@ def rss_bytes(pid: int) -> int:
     return sum(int(fields[1]) * PAGE_BYTES for fields in _each(pid, "statm"))
 
 
+def pss_bytes(pid: int) -> int:
+    """Proportional memory of a process and its children (proc_pid_smaps(5)); 0 when gone."""
+    each = (fields[fields.index("Pss:") + 1] for fields in _each(pid, "smaps_rollup"))
+    return sum(int(kib) * 1024 for kib in each)
+
+
 def cpu_s(pid: int) -> float:
     """User and system time of a process and its children so far (proc_pid_stat(5))."""
     times = (int(fields[13]) + int(fields[14]) for fields in _each(pid, "stat"))

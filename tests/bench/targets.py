@@ -1,4 +1,4 @@
-"""What is measured beside what: the addresses, and the servers that the bench starts itself."""
+"""What is measured beside what; the bench starts every one of them itself."""
 
 import json
 import sys
@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from . import builds
+from .near import Near
 from .processes import NotAvailable, Processes, free_port, tool
+from .target import Target
 
 # The fake upstream's paces, chosen by a marker in the user's text so that one upstream serves all.
 PACED = {"first_content_ms": 50.0, "gap_ms": 10.0, "chunks": 16}
@@ -17,30 +19,11 @@ CHUNKS = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
-    """One address under measurement."""
-
-    name: str
-    url: str
-    model: str = "mock"
-    key: str | None = None
-    pid: int | None = None
-
-    @property
-    def headers(self) -> tuple[tuple[str, str], ...]:
-        """The headers that this target asks for."""
-        return () if self.key is None else (("Authorization", f"Bearer {self.key}"),)
-
-
-@dataclass(frozen=True, slots=True)
 class Setup:
-    """What to start, and where the edge is."""
+    """Where to keep what is built, and whether vllm-router may be installed."""
 
     folder: Path
-    upstream_port: int
     install_router: bool
-    edge: Target | None = None
-    fresh_edge: Target | None = None
 
 
 class Targets:
@@ -50,7 +33,8 @@ class Targets:
         self._setup, self._processes = setup, processes
         self.found: dict[str, Target] = {}
         self.missing: dict[str, str] = {}
-        self._upstream = f"127.0.0.1:{setup.upstream_port}"
+        self._upstream = f"127.0.0.1:{free_port()}"
+        self._near: Near | None = None
 
     def start(self, names: set[str]) -> None:
         """Starts what the chosen parts need; the upstream first, since others ask for it."""
@@ -62,11 +46,16 @@ class Targets:
             "handon": lambda: self._component("handon"),
             "nginx": self._nginx,
             "vllm-router": self._router,
-            "edge": lambda: _given(self._setup.edge, "--edge-url"),
-            "edge-fresh": lambda: _given(self._setup.fresh_edge, "--fresh-edge-url"),
+            "edge": lambda: self._edge("edge"),
+            "edge-fresh": lambda: self._edge("edge-fresh", fresh=True),
         }
         for name in sorted(names & known.keys()):
             self._start(name, known[name])
+
+    def stop(self) -> None:
+        """Ends the edges and their store; the other servers are those of `Processes`."""
+        if self._near is not None:
+            self._near.stop()
 
     def of(self, *names: str) -> list[Target]:
         """Those of the named targets that are there, in that order."""
@@ -82,10 +71,15 @@ class Targets:
     def _direct(self) -> Target:
         url = f"http://{self._upstream}"
         module = f"{__package__.rpartition('.')[0]}.fakes.upstream".lstrip(".")
-        command = [sys.executable, "-m", module, "--port", str(self._setup.upstream_port)]
+        command = [sys.executable, "-m", module, "--port", self._upstream.rpartition(":")[2]]
         command += ["--marked", json.dumps(MARKED)]
         pid = self._processes.start("upstream", command, f"{url}/health")
         return Target("direct", url, pid=pid)
+
+    def _edge(self, name: str, *, fresh: bool = False) -> Target:
+        if self._near is None:
+            self._near = Near(self._setup.folder / "run", f"http://{self._upstream}")
+        return self._near.start(name, fresh=fresh)
 
     def _component(self, name: str, *, fresh: bool = False) -> Target:
         label = f"{name}-fresh" if fresh else name
@@ -119,9 +113,3 @@ class Targets:
             "nginx", [program, "-p", path.parent, "-e", "stderr", "-c", path], f"{url}/health"
         )
         return Target("nginx", url, pid=pid)
-
-
-def _given(target: Target | None, option: str) -> Target:
-    if target is None:
-        raise NotAvailable(f"give its address with {option}")
-    return target

@@ -52,7 +52,7 @@ class TestRun:
     async def test_the_warm_up_is_sent_but_not_counted(self) -> None:
         async with Upstream() as u:
             result = await load.run(u.url, plan(warm_up=2))
-        assert (12, 20) == (len(result.samples), len(u.requests))
+        assert (12, 20, 20) == (len(result.samples), result.sent, len(u.requests))
 
     async def test_a_run_may_be_bounded_by_seconds(self) -> None:
         result = await result_of(Script(first_content_ms=10), count=None, seconds=0.2)

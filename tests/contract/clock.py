@@ -32,6 +32,33 @@ async def sleeps_run_beside_each_other(clock: Clock) -> None:
     assert clock.now_ms() - before_ms < 400
 
 
+async def an_alarm_rings_once_and_not_before_its_time(clock: Clock) -> None:
+    before_ms, rung = clock.now_ms(), list[float]()
+    clock.after_ms(20, lambda: rung.append(clock.now_ms()))
+    assert not rung
+    await clock.sleep_ms(100)
+    assert len(rung) == 1, rung
+    assert rung[0] - before_ms >= 20 - 0.001
+
+
+async def an_alarm_that_was_let_go_does_not_ring(clock: Clock) -> None:
+    rung = list[int]()
+    one, other = (clock.after_ms(20, lambda n=n: rung.append(n)) for n in (1, 2))  # type: ignore[misc]
+    one.let_go()
+    await clock.sleep_ms(100)
+    assert rung == [2], rung
+    other.let_go()
+    other.let_go()
+
+
+async def alarms_ring_by_their_time(clock: Clock) -> None:
+    rung = list[int]()
+    clock.after_ms(60, lambda: rung.append(60))
+    clock.after_ms(10, lambda: rung.append(10))
+    await clock.sleep_ms(200)
+    assert rung == [10, 60], rung
+
+
 async def the_wall_clock_is_set_and_goes_on(clock: Clock) -> None:
     before_s = clock.wall_s()
     assert before_s > _2026_S
@@ -43,5 +70,8 @@ CHECKS: tuple[Check, ...] = (
     time_does_not_run_backwards,
     a_sleep_lasts_at_least_as_long_as_asked,
     sleeps_run_beside_each_other,
+    an_alarm_rings_once_and_not_before_its_time,
+    an_alarm_that_was_let_go_does_not_ring,
+    alarms_ring_by_their_time,
     the_wall_clock_is_set_and_goes_on,
 )

@@ -15,7 +15,7 @@ from contract import store as contract
 from edge_frontend import redis_commands, resp
 from edge_frontend.adapters.spin_stores import SpinKeyValue, SpinRedis
 from edge_frontend.errors import StoreDown
-from edge_frontend.ports import Append, Claim, Delete, Get, Put, Renew, Slice, Store
+from edge_frontend.ports import Append, Claim, Delete, Get, Operation, Put, Renew, Slice, Store
 from fakes.edge import MemoryStore, VirtualClock, run
 
 
@@ -147,7 +147,7 @@ def test_a_failing_key_value_store_is_a_store_that_is_down() -> None:
 
 def test_every_call_of_the_key_value_store_is_a_round_trip() -> None:
     host = KeyValue()
-    operations = [
+    operations: list[Operation] = [
         Put("a", b"1", 1_000),
         Get("a"),
         Slice("a", 0),

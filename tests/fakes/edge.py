@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import itertools
 import json
 import selectors
 from collections import deque
@@ -38,6 +39,7 @@ from edge_frontend.ports import (
 from edge_frontend.settings import Settings, from_variables
 
 T = TypeVar("T")
+_CALLS = itertools.count()
 
 SECRET = "a secret of the operator, long enough"
 WALL_S = 1_800_000_000.0  # 2027-01-15T08:00:00Z
@@ -59,16 +61,16 @@ ROUTES: dict[str, Any] = {
 
 
 class _Selector(selectors.SelectSelector):
-    """Waits for nothing: moves the loop's time instead."""
+    """Waits for nothing: moves the time of all loops instead."""
 
-    now_s = 0.0
+    now_s = 0.0  # shared, so that time goes on from one loop to the next
 
     def select(self, timeout: float | None = None) -> list[Any]:
         ready = super().select(0)
         if not ready:
             if timeout is None:
                 raise RuntimeError("everything waits and nothing will happen any more")
-            self.now_s += max(0.0, timeout)
+            _Selector.now_s += max(0.0, timeout)
         return ready
 
 
@@ -76,11 +78,10 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     """An event loop whose time passes only while everything waits."""
 
     def __init__(self) -> None:
-        self._virtual = _Selector()
-        super().__init__(self._virtual)
+        super().__init__(_Selector())
 
     def time(self) -> float:
-        return self._virtual.now_s
+        return _Selector.now_s
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
@@ -89,17 +90,28 @@ def run(work: Coroutine[Any, Any, T]) -> T:
         return runner.run(work)
 
 
+@dataclass(frozen=True, slots=True)
+class TimerAlarm:
+    """A timer of the loop."""
+
+    timer: asyncio.TimerHandle
+
+    def let_go(self) -> None:
+        self.timer.cancel()
+
+
 class VirtualClock:
-    """The loop's time; a test may also set it on by hand."""
+    """The loops' time since it was made; a test may also set it on by hand."""
 
     def __init__(self, now_ms: float = 5_000.0, wall_s: float = WALL_S) -> None:
         self._now_ms, self._wall_s = now_ms, wall_s
+        self._made_s = _Selector.now_s
 
     def now_ms(self) -> float:
-        return self._now_ms + self._loop_ms()
+        return self._now_ms + self._passed_s() * 1000
 
     def wall_s(self) -> float:
-        return self._wall_s + self._loop_ms() / 1000
+        return self._wall_s + self._passed_s()
 
     def advance(self, duration_ms: float) -> None:
         """Let time pass without letting anybody run."""
@@ -109,12 +121,11 @@ class VirtualClock:
     async def sleep_ms(self, duration_ms: float) -> None:
         await asyncio.sleep(duration_ms / 1000)
 
-    @staticmethod
-    def _loop_ms() -> float:
-        try:
-            return asyncio.get_running_loop().time() * 1000
-        except RuntimeError:
-            return 0.0
+    def after_ms(self, duration_ms: float, then: Callable[[], None]) -> TimerAlarm:
+        return TimerAlarm(asyncio.get_running_loop().call_later(duration_ms / 1000, then))
+
+    def _passed_s(self) -> float:
+        return round(_Selector.now_s - self._made_s, 9)
 
 
 class MemoryStore:
@@ -154,11 +165,11 @@ class MemoryStore:
         """Set a key without asking."""
         self._values[key] = (value, self._clock.now_ms() + ttl_ms)
 
-    def keys(self) -> list[str]:
+    def names(self) -> list[str]:
         """Every key that holds something now."""
         return sorted(key for key in self._values if self.peek(key) is not None)
 
-    def _perform(self, operation: Operation) -> Result:
+    def _perform(self, operation: Operation) -> Result:  # noqa: C901 - one arm for each operation
         key, held = operation.key, self.peek(operation.key)
         match operation:
             case Get():
@@ -248,7 +259,7 @@ class Scripted:
 
     pieces: Sequence[Piece] = ()
     status: int = 200
-    headers: tuple[tuple[str, bytes], ...] = ()
+    headers: tuple[tuple[str, bytes], ...] = (("content-type", b"text/event-stream"),)
     head_ms: float = 0.0
 
 
@@ -349,8 +360,9 @@ class Response:
         return [line.removeprefix(b"data: ") for line in lines]
 
     def chunks(self) -> list[dict[str, Any]]:
-        """The payloads that are JSON."""
-        return [json.loads(payload) for payload in self.payloads() if payload != b"[DONE]"]
+        """The chunks of the answer, without its end and without an error event."""
+        documents = [json.loads(payload) for payload in self.payloads() if payload != b"[DONE]"]
+        return [document for document in documents if "error" not in document]
 
     def text(self) -> str:
         """The content of a stream's first choice."""
@@ -369,7 +381,7 @@ class Edge:
     instance: Instance = field(default_factory=Instance)
     logs: list[str] = field(default_factory=list)
     spawned: list[asyncio.Future[None]] = field(default_factory=list)
-    _random: int = 0
+    dropped: bool = False
 
     def __post_init__(self) -> None:
         self.upstream = ScriptedUpstream(self.clock)
@@ -382,7 +394,7 @@ class Edge:
 
     def beside(self) -> Edge:
         """Another instance with the same settings, store and upstream."""
-        other = Edge(self.clock, self.settings, self.store, _random=self._random + 1_000)
+        other = Edge(self.clock, self.settings, self.store)
         other.upstream = self.upstream
         return other
 
@@ -434,13 +446,22 @@ class Edge:
         """Send a GET."""
         return self.ask(None, method="GET", path=path, **request)
 
+    def drop(self) -> None:
+        """What a host may do to an instance at any time: nothing of it runs any more."""
+        self.dropped = True
+        for work in self.spawned:
+            work.cancel()
+
     def random_bytes(self, count: int) -> bytes:
-        """Bytes that are the same in every run and never twice."""
-        self._random += 1
-        return hashlib.shake_128(str(self._random).encode()).digest(count)
+        """Bytes that no two calls get, on whichever machine."""
+        return hashlib.shake_128(b"%d" % next(_CALLS)).digest(count)
 
     def _spawn(self, work: Awaitable[None]) -> None:
-        self.spawned.append(asyncio.ensure_future(work))
+        assert asyncio.iscoroutine(work)
+        if self.dropped:
+            work.close()
+        else:
+            self.spawned.append(asyncio.ensure_future(work))
 
 
 def make_settings(**changes: Any) -> Settings:

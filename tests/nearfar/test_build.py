@@ -32,10 +32,11 @@ def test_the_hash_follows_every_file_of_the_source(checkout: Checkout) -> None:
     assert changed != build.source_hash(checkout)
 
 
-def test_the_hash_does_not_follow_what_python_leaves_behind(checkout: Checkout) -> None:
+def test_the_hash_does_not_follow_what_tools_leave_behind(checkout: Checkout) -> None:
     before = build.source_hash(checkout)
     (checkout.edge / "__pycache__").mkdir()
     (checkout.edge / "__pycache__" / "app.pyc").write_bytes(b"\0")
+    (checkout.edge / "edge.wasm").write_bytes(b"\0")
     assert before == build.source_hash(checkout)
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import tomllib
 from pathlib import Path
 
 import pytest
 
-from nearfar import edge
+from nearfar import edge, program
+from nearfar.checkout import Checkout, here
 from nearfar.edge import COMPILE_FLAGS, ServeOptions
 
 SETTINGS = {"NEARFAR_KEY_SECRET": "hush", "NEARFAR_STORE": "redis://:hush@127.0.0.1:1/0"}
@@ -49,5 +52,31 @@ def test_the_hosts_process_does_not_inherit_the_callers_variables(
     assert "SOME_TOKEN" not in edge.host_environment("wasmtime", SETTINGS)
 
 
-def test_spin_gets_settings_as_its_own_variables() -> None:
-    assert "hush" == edge.host_environment("spin", SETTINGS)["SPIN_VARIABLE_NEARFAR_KEY_SECRET"]
+ROUTES = {"version": "1", "upstreams": {"gpu": {"url": "http://127.0.0.1:8000/v1"}}, "models": {}}
+SPIN_SETTINGS = SETTINGS | {"NEARFAR_ROUTES": json.dumps(ROUTES)}
+
+
+def test_spin_gets_settings_as_variables_that_its_manifest_declares() -> None:
+    manifest = tomllib.loads((here().edge / "spin.toml").read_text())
+    given = edge.host_environment("spin", SPIN_SETTINGS)
+    assert "hush" == given["SPIN_VARIABLE_KEY_SECRET"]
+    names = {name for name in given if name.startswith("SPIN_VARIABLE_")}
+    declared = {f"SPIN_VARIABLE_{name.upper()}" for name in manifest["variables"]}
+    assert names <= declared
+
+
+def test_spin_may_reach_the_upstream_and_the_store_alone() -> None:
+    given = edge.spin_variables(SPIN_SETTINGS)
+    assert "http://127.0.0.1:8000" == given["SPIN_VARIABLE_UPSTREAM_HOST"]
+    assert "redis://127.0.0.1:1" == given["SPIN_VARIABLE_STORE_HOST"]
+
+
+def test_spin_serves_the_component_where_it_was_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(program, "find", Path)
+    built = tmp_path / "built.wasm"
+    argv = edge.spin_argv(Checkout(here().root, tmp_path), built, ServeOptions(3000))
+    assert "--listen 127.0.0.1:3000" in " ".join(argv)
+    manifest = tomllib.loads((tmp_path / "spin.toml").read_text())
+    assert str(built) == manifest["component"]["edge"]["source"]

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from componentize_py_types import Err
 from spin_sdk.wit.imports import spin_key_value_key_value_3_0_0 as key_value
 from spin_sdk.wit.imports import spin_redis_redis_3_0_0 as redis
 from spin_sdk.wit.imports import spin_variables_variables_3_0_0 as spin_variables
 
 from .. import resp, settings
-from ..ports import Clock, Store
+from ..errors import StoreDown
+from ..ports import Clock, Operation, Result, Store
 from .spin_stores import SpinKeyValue, SpinRedis
+from .waits import within
 
 
 async def variables() -> dict[str, str]:
@@ -23,14 +27,31 @@ async def variables() -> dict[str, str]:
     return values
 
 
-async def open_store(address: str, clock: Clock) -> Store | None:
-    """The store of an address `kv:NAME` or `redis://…`."""
-    if address.startswith("kv:"):
-        opened = await key_value.Store.open(address.removeprefix("kv:"))
-        return SpinKeyValue(opened, clock.wall_s, Err)
-    if address.startswith("redis://"):
-        return SpinRedis(_Redis(await redis.Connection.open(address)), Err)
-    return None
+class SpinStore:
+    """A store of the host by its address `kv:NAME` or `redis://…`, opened when first asked."""
+
+    def __init__(self, address: str, timeout_ms: int, clock: Clock) -> None:
+        self._address, self._timeout_ms, self._clock = address, timeout_ms, clock
+        self._opened: Store | None = None
+
+    async def batch(self, operations: Sequence[Operation]) -> tuple[list[Result], int]:
+        try:
+            return await within(self._perform(operations), self._timeout_ms)
+        except TimeoutError as error:
+            raise StoreDown("The store did not answer in time.") from error
+        except Err as error:
+            raise StoreDown("The store cannot be opened.") from error
+
+    async def _perform(self, operations: Sequence[Operation]) -> tuple[list[Result], int]:
+        if self._opened is None:
+            self._opened = await self._open()
+        return await self._opened.batch(operations)
+
+    async def _open(self) -> Store:
+        if self._address.startswith("kv:"):
+            opened = await key_value.Store.open(self._address.removeprefix("kv:"))
+            return SpinKeyValue(opened, self._clock.wall_s, Err)
+        return SpinRedis(_Redis(await redis.Connection.open(self._address)), Err)
 
 
 class _Redis:

@@ -124,15 +124,6 @@ class Writing:
             result = self._listener.write(self._writer, self._data)
 
 
-def write_and_close(writer: Any, data: bytes) -> None:
-    """Write everything, then drop the writer."""
-
-    def close(_: bool) -> None:
-        writer.__exit__(None, None, None)
-
-    Writing(writer, data, close)
-
-
 async def within[T](work: Coroutine[Any, Any, T], limit_ms: float) -> T:
     """Await work for at most so long.
 

@@ -18,10 +18,10 @@ from spin_sdk.http import _trailers_future, _unit_future
 from spin_sdk.wit.imports import wasi_http_client_0_3_0 as client
 from spin_sdk.wit.imports import wasi_http_types_0_3_0 as types
 
+from ..account import fault_line
 from ..errors import BadRequest, BodyTooLarge, EdgeError, UpstreamBroke, UpstreamTimeout, UpstreamUnreachable
 from ..ports import Answer, Call, Reply
 from .wasi_pour import Pour
-from .waits import write_and_close
 
 READ_BYTES = 65_536
 _METHODS = {
@@ -92,7 +92,7 @@ class WasiUpstream:
         contents = None
         if call.body:
             writer, contents = wit.byte_stream()
-            write_and_close(writer, call.body)
+            tasks.spawn(_write(writer, call.body))
         fields = types.Fields.from_list(list(call.headers))
         request, sent = types.Request.new(fields, contents, _trailers_future(), options)
         request.set_method(types.Method_Post() if call.body else types.Method_Get())
@@ -207,7 +207,7 @@ def respond(reply: Reply) -> types.Response:
         contents = None
         if reply.body:
             writer, contents = wit.byte_stream()
-            write_and_close(writer, reply.body)
+            tasks.spawn(_write(writer, reply.body))
         response, _ = types.Response.new(fields, contents, _trailers_future())
     else:
         writer, contents = wit.byte_stream()
@@ -222,8 +222,15 @@ async def _produce(reply: Reply, sink: WasiSink) -> None:
     assert not isinstance(reply.body, bytes)
     try:
         await reply.body(sink)
-    finally:
-        sink.end()
+    except Exception as error:  # a fault of ours must not end the instance and its other requests
+        print(fault_line(error, dict(reply.headers).get("x-request-id", "")), flush=True)
+        sink.abort()
+    sink.end()
+
+
+async def _write(writer: wit.ByteStreamWriter, data: bytes) -> None:
+    with writer:
+        await writer.write_all(data)
 
 
 async def _fail(trailers: object, failure: object) -> None:

@@ -91,7 +91,7 @@ class _Closed(Exception):
 class _Connection:
     """A TCP connection as two byte streams."""
 
-    __slots__ = ("_answered", "_inward", "_keep", "_missing", "_outward", "_reader", "_reading", "_replies")
+    __slots__ = ("_answered", "_inward", "_is_written", "_keep", "_missing", "_outward", "_reader", "_reading", "_replies")
 
     def __init__(self, outward: Any, inward: Any, keep: tuple[Any, ...]) -> None:
         self._outward, self._inward, self._keep = outward, inward, keep
@@ -123,6 +123,7 @@ class _Connection:
             ProtocolError: when it answered out of order.
         """
         self._answered, self._missing, self._replies = new_future(), count, []
+        self._is_written = False
         self._reading = Listener(self._on_read)
         writing = Writing(self._outward, request, self._on_written)
         alarm = Alarm(limit_ms, self._on_late)
@@ -156,8 +157,7 @@ class _Connection:
                 self._replies.append(reply)
                 self._missing -= 1
             if not self._missing:
-                if not self._answered.done():
-                    self._answered.set_result(self._replies)
+                self._answer()
                 return
             if code == DROPPED:
                 self._fail(_Closed())
@@ -165,8 +165,15 @@ class _Connection:
             result = self._reading.read(self._inward)
 
     def _on_written(self, whole: bool) -> None:
+        self._is_written = True
         if not whole:
             self._fail(_Closed())
+        self._answer()
+
+    def _answer(self) -> None:
+        """Done once all is written, which may be said after the replies have come, and all is read."""
+        if self._is_written and not self._missing and not self._answered.done():
+            self._answered.set_result(self._replies)
 
     def _on_late(self) -> None:
         self._fail(TimeoutError())
