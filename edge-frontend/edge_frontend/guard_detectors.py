@@ -1,8 +1,8 @@
 """What the guardrails know by themselves: secrets and personal data, by form and by checksum.
 
-Each detector is a pattern of `guard_pattern` and, where the form alone says too little, a check that
-is given what the pattern found and answers how many of its characters are the match, 0 for none.
-Only what the check is given may decide: a stream has nothing else.
+Each detector is a pattern of `guard_pattern` and, where the form alone says too little, a check
+that is given what the pattern found and answers how many of its characters are the match, 0 for
+none. Only what the check is given may decide: a stream has nothing else.
 """
 
 from __future__ import annotations

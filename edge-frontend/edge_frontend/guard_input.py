@@ -1,9 +1,9 @@
 """Guardrails on a request: every text that would be forwarded, whatever its shape.
 
 Texts and names at any depth are looked at: messages, parts, tool calls and their results, tools,
-schemas, fields we do not know; only `model`, which the routing table decides, is not. A text that is
-JSON is read as JSON. Text parts of one list are looked at together too, since a chat template may
-join them.
+schemas, fields we do not know; only `model`, which the routing table decides, is not. A text that
+is JSON is read as JSON. Text parts of one list are looked at together too, since a chat template
+may join them.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def check(fields: dict[str, Any], rules: Rules) -> Checked:
 def under(messages: list[Any], operator: str, heading: str = "") -> list[Any]:
     """The messages under the operator's system text, which stays the first and the only one on top.
 
-    The client's own leading system messages follow in the same message, so that a chat template that
-    knows one system message, or takes the first, takes the operator's.
+    The client's own leading system messages follow in the same message, so that a chat
+    template that knows one system message, or takes the first, takes the operator's.
     """
     if not operator:
         return messages

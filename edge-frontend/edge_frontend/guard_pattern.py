@@ -1,14 +1,15 @@
 """Patterns of the guardrails: regular expressions that also know what may still become a match.
 
 A stream may let a text go only when it can no longer be the beginning of a match. So beside each
-pattern P stands a second one, V, made from it: V matches from some place to the end of a text exactly
-when that rest may be the beginning of something that P matches, or all of it. For a sequence
-V(ab) is V(a) or a V(b), for one character it is the end of the text, for X{m,n} it is up to n-1 of X
-and then V(X). What an assertion looks at may lie beyond the end, so there it counts as open.
+pattern P stands a second one, V, made from it: V matches from some place to the end of a text
+exactly when that rest may be the beginning of something that P matches, or all of it. For a
+sequence V(ab) is V(a) or a V(b), for one character it is the end of the text, for X{m,n} it is up
+to n-1 of X and then V(X). What an assertion looks at may lie beyond the end, so there it counts as
+open.
 
-The language is Python's, less what has no bound or looks too far: no `*`, `+` and `{m,}`, no `^` and
-`$`, no captures, no back references; an assertion looks at one character. The longest match follows
-from the pattern itself, so nobody has to declare it.
+The language is Python's, less what has no bound or looks too far: no `*`, `+` and `{m,}`, no `^`
+and `$`, no captures, no back references; an assertion looks at one character. The longest match
+follows from the pattern itself, so nobody has to declare it.
 """
 
 from __future__ import annotations

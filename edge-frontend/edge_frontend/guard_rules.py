@@ -2,13 +2,13 @@
 
     version = name of the file + digest of its content     (an edit without a new name is a new version)
 
-    [input]   most_bytes, most_messages        larger requests are refused by the rule `largest-input`
-    [system]  policy = "under" | "refuse", heading
-    [[rule]]  name, and `detect` (a name of guard_detectors) or `pattern` (guard_pattern's language;
-              ignore_case); input and output = "block" | "mask" | "flag"; mask
+    [input]   most_bytes, most_messages        larger requests are refused by the rule
+    `largest-input` [system]  policy = "under" | "refuse", heading [[rule]]  name, and `detect`
+    (a name of guard_detectors) or `pattern` (guard_pattern's language; ignore_case); input and
+    output = "block" | "mask" | "flag"; mask
 
-A rule without an action for a direction does not look at it. docs/guardrails.md is written for those
-who write such files.
+A rule without an action for a direction does not look at it. docs/guardrails.md is written for
+those who write such files.
 """
 
 from __future__ import annotations

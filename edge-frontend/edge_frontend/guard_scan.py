@@ -1,8 +1,8 @@
 """Masking of one text that comes in pieces: the same result wherever it was cut.
 
-A match is masked only when no further text can change it, and a text leaves only when it can no longer
-begin a match (guard_pattern says what can). What matches of several rules cover together becomes one
-mask, that of the match which begins first, of the rules in their order.
+A match is masked only when no further text can change it, and a text leaves only when it can no
+longer begin a match (guard_pattern says what can). What matches of several rules cover together
+becomes one mask, that of the match which begins first, of the rules in their order.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """Guardrails on an answer: chunks of a stream, or one body, as they may reach the client.
 
-Every text of every choice is one text however it was cut: content, reasoning, refusals, arguments of
-tool calls, and texts we do not know. Names, and what stands in lists of things without an index, come
-whole and are looked at whole. What is held back leaves with the choice's end, before its finish_reason.
-Token log-probabilities and token ids spell the answer a second time, so they are left out where rules
-may change it. Usage stays the engine's own: the tokens were generated.
+Every text of every choice is one text however it was cut: content, reasoning, refusals, arguments
+of tool calls, and texts we do not know. Names, and what stands in lists of things without an
+index, come whole and are looked at whole. What is held back leaves with the choice's end, before
+its finish_reason. Token log-probabilities and token ids spell the answer a second time, so they
+are left out where rules may change it. Usage stays the engine's own: the tokens were generated.
 
-    guard = OutputGuard(rules, json_content=asks_for_json(fields))
-    for chunk in chunks: forward(*guard.feed(chunk))     # keep these for the cache, not the originals
+    guard = OutputGuard(rules, json_content=asks_for_json(fields)) for chunk in chunks:
+    forward(*guard.feed(chunk))     # keep these for the cache, not the originals
     forward(*guard.end())
 """
 
@@ -69,9 +69,10 @@ class OutputGuard:
             return [chunk]
         passed, before = list[Any](), list[Chunk]()
         for choice in choices:
-            passed.append(self._choice(choice))
+            guarded = self._choice(choice)
             if isinstance(choice, dict) and choice.get("finish_reason"):
-                before += self._flush(choice.get("index", 0))
+                guarded = self._finish(guarded, before)
+            passed.append(guarded)
         if chunk.get("usage") or chunk.get("metrics") or not all(map(_is_spent, choices, passed)):
             before.append({**chunk, "choices": passed})
         return before
@@ -101,6 +102,17 @@ class OutputGuard:
         delta = _changed(choice.get("delta"), (choice.get("index", 0),), self.text)
         return {**self._without_spelling(choice), "delta": delta}
 
+    def _finish(self, choice: Chunk, before: list[Chunk]) -> Chunk:
+        """Add what is left of a choice to the chunks before; answers the choice with its end."""
+        index, delta = choice.get("index", 0), choice["delta"]
+        rests = self._flush(index)
+        if not rests:
+            return choice
+        if isinstance(delta, dict) and any(delta.values()):
+            before.append(self._chunk(index, delta))
+        before += rests
+        return {**choice, "delta": {}}
+
     def _without_spelling(self, choice: Chunk) -> Chunk:
         if not self._rules.output.rules or not _SPELLS_IT & choice.keys():
             return choice
@@ -120,9 +132,12 @@ class OutputGuard:
         rests = list[Chunk]()
         for path in [path for path in self._texts if path[0] == index]:
             if rest := self._texts.pop(path).flush():
-                choice = {"index": index, "delta": _at(path[1:], rest), "finish_reason": None}
-                rests.append({**self._head, "choices": [choice]})
+                rests.append(self._chunk(index, _at(path[1:], rest)))
         return rests
+
+    def _chunk(self, index: object, delta: Chunk) -> Chunk:
+        choice = {"index": index, "delta": delta, "finish_reason": None}
+        return {**self._head, "choices": [choice]}
 
     def _open(self, texts: dict[Path, Text], path: Path, group: Group) -> Text:
         text = texts.get(path)

@@ -1,8 +1,8 @@
 """The texts of an answer as they stand on the wire: plain, or JSON written inside of a string.
 
-In JSON (a tool call's arguments) a rule sees each string as it reads, escapes undone, and each bare
-value by itself. What no rule touches keeps its spelling; a masked string stays a string, and a masked
-number becomes one, so that what was JSON is JSON.
+In JSON (a tool call's arguments) a rule sees each string as it reads, escapes undone, and each
+bare value by itself. What no rule touches keeps its spelling; a masked string stays a string, and
+a masked number becomes one, so that what was JSON is JSON.
 """
 
 from __future__ import annotations

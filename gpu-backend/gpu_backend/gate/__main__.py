@@ -17,6 +17,7 @@ import sys
 from collections.abc import Iterator, Sequence
 
 import uvicorn
+import uvloop
 
 from gpu_backend.errors import GpuBackendError, PortTakenError
 from gpu_backend.gate import Gate, settings
@@ -47,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except GpuBackendError as error:
         print(error, file=sys.stderr)
         return 1
-    asyncio.run(_serve(gate, listening, asked.host))
+    uvloop.run(_serve(gate, listening, asked.host))
     return 0
 
 
