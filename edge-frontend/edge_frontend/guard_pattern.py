@@ -33,10 +33,11 @@ class BadPattern(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """Both sources, and the fewest and most characters of a match."""
+    """P, V, V less the empty rest, and the fewest and most characters of a match."""
 
     source: str
     viable: str
+    begun: str
     least: int
     most: int
     is_one: bool = False  # one character, a class or a literal
@@ -81,6 +82,7 @@ class _Reader:
         return Pattern(
             "|".join(way.source for way in ways),
             "|".join(way.viable for way in ways),
+            "|".join(way.begun for way in ways if way.begun),
             min(way.least for way in ways),
             max(way.most for way in ways),
         )
@@ -89,12 +91,18 @@ class _Reader:
         parts = list[Pattern]()
         while self.at < len(self._source) and self._source[self.at] not in "|)":
             parts.append(self._repeated(self._atom()))
-        viable = _END
+        viable, begun = _END, ""
         for part in reversed(parts):
+            if part.most == 0:
+                begun = part.source + (begun or f"(?:{viable})")
+            else:
+                goes_on = f"{part.source}(?:{viable})"
+                begun = f"(?:{part.begun}|{goes_on})" if part.begun else goes_on
             viable = f"(?:{part.viable}|{part.source}(?:{viable}))"
         return Pattern(
             "".join(part.source for part in parts),
             viable,
+            begun,
             sum(part.least for part in parts),
             sum(part.most for part in parts),
         )
@@ -107,14 +115,15 @@ class _Reader:
             inner = self.alternatives()
             if not self._take(")"):
                 raise self.wrong("a group has no end")
-            return Pattern(f"(?:{inner.source})", inner.viable, inner.least, inner.most)
+            source, begun = f"(?:{inner.source})", inner.begun and f"(?:{inner.begun})"
+            return Pattern(source, inner.viable, begun, inner.least, inner.most)
         return self._character()
 
     def _assertion(self, opening: str) -> Pattern:
         inner = self._character()
         if not inner.is_one or not self._take(")"):
             raise self.wrong("an assertion looks at one character")
-        return Pattern(f"{opening}{inner.source})", _END, 0, 0)
+        return Pattern(f"{opening}{inner.source})", _END, "", 0, 0)
 
     def _character(self) -> Pattern:
         source = self._source[self.at : self.at + 1]
@@ -127,13 +136,13 @@ class _Reader:
             source = self._source[self.at : self.at + 2]
             if source[1:] in _EDGES:
                 self.at += 2
-                return Pattern(source, _END, 0, 0)
+                return Pattern(source, _END, "", 0, 0)
             if source[1:] not in _ESCAPES and (not source[1:] or source[1:].isalnum()):
                 raise self.wrong("an escape is not known")
         elif not source or source in "^$(*+?{":
             raise self.wrong("a character is missing, or one without a backslash is not allowed")
         self.at += len(source)
-        return Pattern(source, _END, 1, 1, is_one=True)
+        return Pattern(source, _END, "", 1, 1, is_one=True)
 
     def _repeated(self, part: Pattern) -> Pattern:
         if _UNBOUNDED.match(self._source, self.at):
@@ -152,9 +161,9 @@ class _Reader:
             raise self.wrong("a repetition has its bounds in the wrong order")
         self.at = found.end()
         quantifier = found.group() + ("?" if self._take("?") else "")
-        return Pattern(
-            part.source + quantifier, _some(part, most), part.least * least, part.most * most
-        )
+        viable, begun = (part.viable, part.begun) if most == 1 else 2 * (_some(part, most),)
+        source = part.source + quantifier
+        return Pattern(source, viable, begun, part.least * least, part.most * most)
 
     def _take(self, text: str) -> bool:
         if not self._source.startswith(text, self.at):
@@ -164,9 +173,7 @@ class _Reader:
 
 
 def _some(part: Pattern, most: int) -> str:
-    """What may still become up to `most` of a part."""
-    if most == 1:
-        return part.viable
+    """What may still become up to `most` of a part, two at the least."""
     # One character after another never has to be given back: what follows is the end.
     keep = "+" if part.is_one else ""
     return f"(?:{part.source}){{0,{most - 1}}}{keep}(?:{part.viable})"

@@ -1,14 +1,15 @@
 """The guardrails' rules: versioned files, read when the component is built.
 
-    version = name of the file + digest of its content     (an edit without a new name is a new version)
+    [input]    most_bytes, most_messages      what is larger, the rule `largest-input` refuses
+    [system]   policy = "under" | "refuse", heading
+    [[rule]]   name
+               detect = a name of guard_detectors
+                 or pattern = guard_pattern's language, ignore_case
+               input and output = "block" | "mask" | "flag"
+               mask = what stands for a match, [name] unless given
 
-    [input]   most_bytes, most_messages        larger requests are refused by the rule
-    `largest-input` [system]  policy = "under" | "refuse", heading [[rule]]  name, and `detect`
-    (a name of guard_detectors) or `pattern` (guard_pattern's language; ignore_case); input and
-    output = "block" | "mask" | "flag"; mask
-
-A rule without an action for a direction does not look at it. docs/guardrails.md is written for
-those who write such files.
+A version is the file's name and a digest of its content, so that an edit without a new name is a
+new version. A rule without an action for a direction does not look at it.
 """
 
 from __future__ import annotations
@@ -38,12 +39,12 @@ class BadRules(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule in one direction; `viable` tells where a text may still begin a match."""
+    """One rule in one direction; `begun` matches a rest of a text that may begin a match."""
 
     name: str
     action: str
     pattern: re.Pattern[str]
-    viable: str
+    begun: str
     mask: str
     check: Check | None
     needs: tuple[str, ...]
@@ -75,7 +76,7 @@ class Group:
         """Those of the rules that have one of these actions."""
         chosen = tuple(rule for rule in rules if rule.action in actions)
         sources = [_scoped(rule) for rule in chosen]
-        return Group(chosen, re.compile("|".join(sources)) if sources else _NOTHING)
+        return Group(chosen, re.compile("|".join([r"\Z", *sources])) if sources else _NOTHING)
 
 
 _EMPTY = Group((), _NOTHING)
@@ -173,7 +174,7 @@ def _rule(table: dict[str, Any], incoming: list[Rule], outgoing: list[Rule]) -> 
     pattern = re.compile(parsed.source, flags)
     for action, rules in zip(actions, (incoming, outgoing), strict=True):
         if action is not None:
-            rest = (pattern, parsed.viable, mask, detector.check, detector.needs)
+            rest = (pattern, parsed.begun, mask, detector.check, detector.needs)
             rules.append(Rule(name, action, *rest))
 
 
@@ -188,7 +189,7 @@ def _detector(name: str, table: dict[str, Any]) -> Detector:
 
 
 def _scoped(rule: Rule) -> str:
-    return f"(?{'i' if rule.pattern.flags & re.IGNORECASE else ''}:{rule.viable})"
+    return f"(?{'i' if rule.pattern.flags & re.IGNORECASE else ''}:{rule.begun})"
 
 
 def _count(table: Mapping[str, Any], name: str, default: int) -> int:

@@ -6,8 +6,9 @@ index, come whole and are looked at whole. What is held back leaves with the cho
 its finish_reason. Token log-probabilities and token ids spell the answer a second time, so they
 are left out where rules may change it. Usage stays the engine's own: the tokens were generated.
 
-    guard = OutputGuard(rules, json_content=asks_for_json(fields)) for chunk in chunks:
-    forward(*guard.feed(chunk))     # keep these for the cache, not the originals
+    guard = OutputGuard(rules, json_content=asks_for_json(fields))
+    for chunk in chunks:
+        forward(*guard.feed(chunk))  # and keep these for the cache, not the originals
     forward(*guard.end())
 """
 

@@ -34,7 +34,9 @@ def small(**limits: int) -> Rules:
 
 def test_a_request_without_a_match_goes_on_value_for_value() -> None:
     fields = {
-        "model": "m", "messages": [user("Hi")], "x_new": {"a": [1, None, 2**53 + 1, 0.1, "é\ud800"]},
+        "model": "m",
+        "messages": [user("Hi")],
+        "x_new": {"a": [1, None, 2**53 + 1, 0.1, "é\ud800"]},
     }  # fmt: skip
     assert guard_input.Checked(fields, ()) == check(fields, STANDARD)
 

@@ -29,11 +29,11 @@ GOOD = ("name = 'r'", "pattern = 'abc'", "input = 'mask'")
         (rule(*GOOD[:2], "output = 'hide'"), "must be one of block, mask, flag"),
         (rule(*GOOD, "detect = 'email'"), "rule r: either `detect` or `pattern`"),
         (rule("name = 'r'", "input = 'mask'"), "rule r: either `detect` or `pattern`"),
-        (rule("name = 'r'", "detect = 'x'", "input = 'mask'"), "rule r: detect must be one of api_"),
+        (rule("name = 'r'", "detect = 'x'", "input = 'mask'"), "rule r: detect must be one of"),
         (rule(*GOOD, "mask = '\"'"), "rule r: a mask has 1 to 64"),
         (rule(*GOOD, "other = 1"), "rule r: 'other' is not known"),
         (rule(*GOOD) + b"\n" + rule(*GOOD), "two rules have the same name"),
-        (rule("name = 'r'", "pattern = 'a+'", "input = 'mask'"), "rule r: a repetition has no bound"),
+        (rule("name = 'r'", "pattern = 'a+'", "input = 'mask'"), "a repetition has no bound"),
         (b"[input]\nmost_bytes = 0\n", r"most_bytes must be a whole number"),
         (b"[input]\nmost = 1\n", "'most' is not known"),
         (b"[system]\npolicy = 'over'\n", "policy must be one of under, refuse"),
@@ -43,7 +43,7 @@ GOOD = ("name = 'r'", "pattern = 'abc'", "input = 'mask'")
     ],
 )
 def test_a_file_that_is_wrong_says_where(content: bytes, said: str) -> None:
-    with pytest.raises(BadRules, match="^f: ") as raised:
+    with pytest.raises(BadRules, match=r"^f: ") as raised:
         read("f", content)
     assert said in str(raised.value)
 
@@ -64,8 +64,9 @@ def test_only_rules_for_answers_make_answers_slower() -> None:
 @pytest.mark.parametrize(
     "source",
     [
-        "a*", "a+", "a{2,}", "a{,}", "^a", "a$", "(a)", "(?P<n>a)", r"a\1", r"\Aa", r"a\Z", "a{3,2}", "a{0}",
-        "", "a?", r"\b", "(?:a|)", "(?=ab)c", "(?=a", "[a", "(?:a", "a)", "\\", "a??b??", "a{20001}",
+        "a*", "a+", "a{2,}", "a{,}", "^a", "a$", "(a)", "(?P<n>a)", r"a\1", r"\Aa", r"a\Z",
+        "a{3,2}", "a{0}", "", "a?", r"\b", "(?:a|)", "(?=ab)c", "(?=a", "[a", "(?:a", "a)", "\\",
+        "a??b??", "a{20001}",
         "(?:a{200}){200}", "(?<!a{2})b", "(?i)a", "(?=a)?b", "{2}", r"\x41", "[z-a]",
     ],
 )  # fmt: skip
@@ -109,7 +110,9 @@ def test_what_no_longer_may_become_a_match_does_not(source: str, text: str, more
     except BadPattern:
         return
     pattern, viable = re.compile(parsed.source), re.compile(parsed.viable)
+    begun = re.compile(parsed.begun)
     for at in range(len(text)):
+        assert (viable.match(text, at) is None) is (begun.match(text, at) is None)
         if viable.match(text, at) is None:
             now, later = pattern.match(text, at), pattern.match(text + more, at)
             assert (now and now.span()) == (later and later.span())

@@ -62,7 +62,8 @@ def test_a_chunk_whose_text_is_held_back_stays_while_it_says_something_else() ->
     usage = {"completion_tokens": 1}
     guard = OutputGuard(STANDARD)
     assert [] == guard.feed(chunk({"content": "dana"}))
-    assert [chunk({"content": ""}, usage=usage)] == guard.feed(chunk({"content": "dana"}, usage=usage))
+    with_usage = chunk({"content": "dana"}, usage=usage)
+    assert [chunk({"content": ""}, usage=usage)] == guard.feed(with_usage)
     assert [chunk({"role": "assistant", "content": ""})] == guard.feed(
         chunk({"role": "assistant", "content": "x"})
     )
@@ -90,7 +91,8 @@ def test_choices_do_not_touch_one_another() -> None:
 
 
 def test_reasoning_content_and_arguments_are_texts_of_their_own() -> None:
-    call = {"index": 0, "id": "x", "type": "function", "function": {"name": "send", "arguments": ""}}
+    function = {"name": "send", "arguments": ""}
+    call = {"index": 0, "id": "x", "type": "function", "function": function}
     given_chunks = [
         chunk({"role": "assistant", "reasoning": "ask a@exam"}),
         chunk({"content": "is it "}),
@@ -99,7 +101,7 @@ def test_reasoning_content_and_arguments_are_texts_of_their_own() -> None:
         chunk({"tool_calls": [call]}),
         chunk({"tool_calls": [{"index": 0, "function": {"arguments": '{"to": "c@ex'}}]}),
         chunk({"tool_calls": [{"index": 0, "function": {"arguments": 'ample.test", "n": 41'}}]}),
-        chunk({"tool_calls": [{"index": 0, "function": {"arguments": '11111111111111}'}}]}),
+        chunk({"tool_calls": [{"index": 0, "function": {"arguments": "11111111111111}"}}]}),
         chunk({}, "tool_calls"),
     ]
     message = whole(guarded(given_chunks))["choices"][0]["message"]
