@@ -48,7 +48,7 @@ local function drop(set, upto, prefix)
   for _, gone in ipairs(redis.call('ZRANGEBYSCORE', set, '-inf', exact(upto))) do
     local amount = redis.call('HGET', state, prefix .. ':' .. gone)
     if amount then
-      redis.call('HINCRBY', state, prefix, '-' .. amount)
+      redis.call('HINCRBY', state, prefix, 0 - amount)
       redis.call('HDEL', state, prefix .. ':' .. gone)
     end
     redis.call('ZREM', set, gone)

@@ -20,7 +20,7 @@ local reserved = redis.call('HGET', state, 'w:' .. id)
 if reserved and generated < 0 then
   redis.call('ZREM', log, id)
   redis.call('HDEL', state, 'w:' .. id)
-  redis.call('HINCRBY', state, 'w', '-' .. reserved)
+  redis.call('HINCRBY', state, 'w', 0 - reserved)
 elseif reserved then
   redis.call('HSET', state, 'w:' .. id, generated)
   redis.call('HINCRBY', state, 'w', generated - reserved)
@@ -30,7 +30,7 @@ local held = redis.call('HGET', state, 'h:' .. id)
 if held then
   redis.call('ZREM', live, id)
   redis.call('HDEL', state, 'h:' .. id)
-  redis.call('HINCRBY', state, 'h', '-' .. held)
+  redis.call('HINCRBY', state, 'h', 0 - held)
 end
 
 for at = 6, #ARGV, 2 do
