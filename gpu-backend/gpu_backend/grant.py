@@ -32,6 +32,16 @@ _MAX_BYTES = 4096
 _MAX_TEXT = 200
 # Redis counts in 64 bits and Lua in doubles: nothing larger than this is exact in both.
 _MAX_NUMBER = 1 << 53
+# What reading a JSON value of an unexpected shape raises.
+_MALFORMED = (
+    ValueError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    OverflowError,
+    RecursionError,
+    binascii.Error,
+)
 
 
 class GrantError(Exception):
@@ -128,7 +138,7 @@ def _read(payload: bytes) -> Grant:
     try:
         document = json.loads(base64.urlsafe_b64decode(payload + b"=" * (-len(payload) % 4)))
         return _grant(document)
-    except (ValueError, KeyError, TypeError, binascii.Error, RecursionError) as error:
+    except _MALFORMED as error:
         raise GrantError("The grant is signed but not in the form that this gate reads.") from error
 
 

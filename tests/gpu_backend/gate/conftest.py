@@ -3,53 +3,14 @@
 from __future__ import annotations
 
 import secrets
-import subprocess
-import time
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 
 import pytest
 import redis
 
 from fakes.engine import SECRET, Served, serve
+from fakes.redis_process import RedisServer
 from gpu_backend.gate.settings import Settings
-from nearfar import program
-from nearfar.ports import free_port
-
-
-class RedisServer:
-    """A redis-server process on a port of its own that can be killed and started again."""
-
-    def __init__(self, folder: Path) -> None:
-        self.port = free_port()
-        self.url = f"redis://127.0.0.1:{self.port}/0"
-        self._folder = folder
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        argv = [str(program.find("redis-server")), "--port", str(self.port), "--save", ""]
-        self._process = subprocess.Popen(
-            [*argv, "--bind", "127.0.0.1", "--loglevel", "warning"],
-            cwd=self._folder,
-            stdout=subprocess.DEVNULL,
-        )
-        deadline = time.monotonic() + 10
-        while not self._answers():
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
-
-    def stop(self) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._process = None
-
-    def _answers(self) -> bool:
-        with redis.Redis.from_url(self.url, socket_timeout=0.5) as client:
-            try:
-                return bool(client.ping())
-            except redis.ConnectionError:
-                return False
 
 
 @pytest.fixture(scope="session")

@@ -123,6 +123,8 @@ class LocalSubject:
         """Nothing: a process that is there needs no lease."""
 
 
+Subject = RedisSubject | LocalSubject
+
 limit = st.none() | st.integers(0, 6)
 limits_ = st.builds(
     Limits,
@@ -145,9 +147,7 @@ step = st.one_of(
 steps_ = st.lists(step, min_size=5, max_size=40)
 
 
-def play(
-    subject: RedisSubject | LocalSubject, model: Model, steps: list[tuple[str, int]], key: str
-) -> None:
+def play(subject: Subject, model: Model, steps: list[tuple[str, int]], key: str) -> None:
     """Do the same to both and compare every decision."""
     now_us = START_US
     leases = isinstance(subject, RedisSubject)
@@ -264,6 +264,23 @@ def test_a_burst_across_a_windows_edge_stays_within_the_limit(
     assert 0 == burst(minute_us + WINDOW_US + US, 60)
     again_us = minute_us + 2 * WINDOW_US - US + edge_us
     assert (0 if edge_us < 0 else 10) == burst(again_us, 60)
+
+
+@pytest.mark.parametrize(("tokens", "wait_s"), [(10, 40), (11, 50), (20, 50)])
+def test_tokens_wait_for_as_many_of_the_oldest_as_they_need(
+    store: redis.Redis, name: str, tokens: int, wait_s: int
+) -> None:
+    """Ten were used 20 s ago, ten 10 s ago, and twenty are the limit."""
+    for subject in (RedisSubject(store, Limits()), LocalSubject()):
+
+        def asked_at(seconds: int, tokens: int, subject: Subject = subject) -> Decision:
+            wanted = grant(name, tpm=20, input_tokens=tokens, output_tokens=0)
+            return subject.reserve(wanted, START_US + seconds * US)
+
+        for seconds in (0, 10):
+            assert Verdict.OK is asked_at(seconds, 10).verdict
+        refused = asked_at(20, tokens)
+        assert (Verdict.TOKENS, wait_s) == (refused.verdict, refused.wait_s)
 
 
 def test_what_a_killed_gate_held_is_free_when_its_lease_ends(store: redis.Redis, name: str) -> None:
