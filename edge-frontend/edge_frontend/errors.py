@@ -12,6 +12,7 @@
     ├── MethodNotAllowed          405  method_not_allowed
     ├── RateLimited               429  rate_limit_exceeded, parallel_limit_exceeded,
     │                                  monthly_budget_exceeded    (with Retry-After)
+    ├── KeysUnavailable           503  issuer_unavailable    (a token's issuer; with Retry-After)
     ├── Misconfigured             503  misconfigured
     ├── StoreDown                 503  store_unavailable     (never reaches a chat client)
     └── UpstreamError             502  upstream_error
@@ -123,6 +124,17 @@ class MethodNotAllowed(EdgeError):
     status = 405
     type = "invalid_request_error"
     code = "method_not_allowed"
+
+
+class KeysUnavailable(EdgeError):
+    """The keys of a token's issuer are not to be had, so nobody can say whether it is right."""
+
+    status = 503
+    code = "issuer_unavailable"
+    stage = "authenticate"
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, headers=(("retry-after", "3"),))
 
 
 class Misconfigured(EdgeError):

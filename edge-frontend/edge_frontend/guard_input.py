@@ -96,7 +96,7 @@ class _Look:
             raise ContentPolicyViolation(LARGEST)
         is_json = _is_json(text)
         for group in (self._rules.input_watch, self._rules.input):
-            if not any(rule.may_be_in(text) or is_json for rule in group.rules):
+            if not is_json and not group.needed.search(text):
                 continue
             if is_json:
                 read = Json(group, self.fired.add)

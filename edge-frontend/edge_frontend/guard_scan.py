@@ -49,7 +49,7 @@ class Scanner:
             frontier = found.start() if found else len(text)
         if frontier == start:
             return []
-        spans = self._spans(frontier)
+        spans = self._spans(frontier) if self._group.needed.search(text) else []
         pieces = self._pieces(spans, frontier) if spans or self._covered > start else None
         self._forget(frontier)
         return pieces if pieces is not None else [(frontier - start, None)]
