@@ -25,8 +25,9 @@ from spin_sdk.wit.imports import wasi_http_types_0_3_0 as types
 
 from contract import clock, store, upstream
 from edge_frontend.adapters.wasi_clock import WasiClock
-from edge_frontend.adapters.wasi_http import WasiInbound, WasiSink, WasiUpstream, respond
+from edge_frontend.adapters.wasi_http import WasiInbound, WasiSink, respond
 from edge_frontend.adapters.wasi_redis import WasiRedis
+from edge_frontend.adapters.wasi_upstream import WasiUpstream
 from edge_frontend.ports import Call, Reply, Sink, Store
 
 IS_SPIN = find_spec("spin_sdk.wit.imports.spin_variables_variables_3_0_0") is not None

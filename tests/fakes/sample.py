@@ -25,7 +25,7 @@ MISS: dict[str, Any] = {
     "status": 200,
     "error": None,
     "cache": "miss",
-    "trips": {"near": 2, "far": 1},
+    "trips": {"near": 1, "far": 1, "upkeep": 2},
     "tokens": {"input": 3, "output": 16},
     "client": None,
     "edge": {"t0": 0.0, "t1": None, "t2": None, "t3": 2.0, "t4": 52.0, "t5": 52.5, "t6": 200.0},

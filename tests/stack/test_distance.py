@@ -6,9 +6,9 @@ import json
 import statistics
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -33,23 +33,6 @@ def traced(edge: Edge, caller: Caller, text: str, *, streamed: bool = True) -> A
     answer = caller.post(edge, caller.body(text, stream=streamed), x_nearfar_trace="1")
     assert 200 == answer.status_code
     return record_of_stream(answer.content) if streamed else valid(answer.json()["nearfar"])
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """An edge whose records are gathered; the first is the warm-up."""
-
-    edge: Edge
-    records: list[Any] = field(default_factory=list)
-
-    @property
-    def stages(self) -> list[str]:
-        """The stages, in order."""
-        return list(self.records[0]["stages"])
-
-    def median(self, stage: str) -> float:
-        """The median time of a stage without the warm-up."""
-        return statistics.median(float(record["stages"][stage]) for record in self.records[1:])
 
 
 @contextmanager
@@ -170,50 +153,59 @@ class TestTrips:
 
 # What happens in the store, before the first content, and between two contents.
 PLACES = {"store": "look_up", "first content": "model_call", "between": "stream"}
-PLAIN: dict[str, Any] = {"content": "word", "chunks": 2, "first_content_ms": 15, "gap_ms": 15}
-ROUNDS = 9
+DELAYS_MS = (20, 30, 50)
+PLAIN: dict[str, Any] = {
+    "content": "word", "chunks": 2, "first_content_ms": 15, "gap_ms": 15,
+}  # fmt: skip
+PAIRS = 15
 WITHIN_MS = 3.0
 
 
-@pytest.fixture
-def apart(own_edges: Edges, store: RedisServer) -> Iterator[Callable[..., Line]]:
-    """Starts an edge with a delay in one place; each fake is a process of its own.
+def scripts() -> dict[str, dict[str, Any]]:
+    """What the upstream does, by a word in the prompt."""
+    found = {"plain.": PLAIN}
+    for name, changed in (("first content", "first_content_ms"), ("between", "gap_ms")):
+        for ms in DELAYS_MS:
+            found[f"{name} {ms}."] = {**PLAIN, changed: PLAIN[changed] + ms}
+    return found
 
-    Threads of one process would wait for each other for milliseconds, which is what is measured.
+
+@pytest.fixture(scope="module")
+def delayed(edges: Edges, store: RedisServer) -> Iterator[dict[int, Edge]]:
+    """Edges by the delay of their store; each fake is a process of its own.
+
+    Threads of one process wait for each other for milliseconds, which is what is measured here.
     """
     with ExitStack() as stack:
-
-        def start(place: str = "", delay_ms: int = 0) -> Line:
-            changes = {"first content": "first_content_ms", "between": "gap_ms"}
-            script = dict(PLAIN)
-            if place in changes:
-                script[changes[place]] += delay_ms
-            up_ms = str(delay_ms if place == "store" else 0)
-            server = stack.enter_context(
-                fake("upstream", "--api-key", UPSTREAM_KEY, "--marked", json.dumps({"": script}))
-            )
-            near = stack.enter_context(
-                fake("link", "--target", f"127.0.0.1:{store.port}", "--up-ms", up_ms)
-            )
-            wanted = settings({"mock": server["url"]}, store.url_at(near["port"]))
-            return Line(own_edges.start(wanted))
-
-        yield start
+        marked = ("--marked", json.dumps(scripts()))
+        server = stack.enter_context(fake("upstream", "--api-key", UPSTREAM_KEY, *marked))
+        found = {}
+        for ms in (0, *DELAYS_MS):
+            target = ("--target", f"127.0.0.1:{store.port}")
+            link = stack.enter_context(fake("link", *target, "--up-ms", str(ms)))
+            wanted = settings({"mock": server["url"]}, store.url_at(link["port"]))
+            found[ms] = edges.start(wanted)
+        yield found
 
 
 class TestDelays:
     """A delay that is put in one place shows in its own stage and moves no other."""
 
-    @pytest.mark.parametrize("delay_ms", [20, 30, 50])
+    @pytest.mark.parametrize("delay_ms", DELAYS_MS)
     @pytest.mark.parametrize("place", PLACES)
     def test_it_shows_in_its_stage_and_in_no_other(
-        self, apart: Callable[..., Line], caller: Caller, place: str, delay_ms: int
+        self, delayed: dict[int, Edge], caller: Caller, place: str, delay_ms: int
     ) -> None:
-        plain, delayed = apart(), apart(place, delay_ms)
-        for i in range(-1, ROUNDS):  # side by side, so that a busy machine is busy for both
-            for line in (plain, delayed):
-                line.records.append(traced(line.edge, caller, f"{id(line)} {i}"))
-        moved = {stage: delayed.median(stage) - plain.median(stage) for stage in plain.stages}
+        edge = delayed[delay_ms if place == "store" else 0]
+        word = "plain." if place == "store" else f"{place} {delay_ms}."
+        pairs = []
+        for i in range(PAIRS + 1):  # side by side, so that a busy machine is busy for both
+            without = traced(delayed[0], caller, f"plain. without {i}")["stages"]
+            pairs.append((without, traced(edge, caller, f"{word} with {i}")["stages"]))
+        moved = {
+            stage: statistics.median(late[stage] - early[stage] for early, late in pairs[1:])
+            for stage in pairs[0][0]
+        }
         expected = dict.fromkeys(moved, 0) | {PLACES[place]: delay_ms}
         wrong = {s: moved[s] for s in moved if abs(moved[s] - expected[s]) > WITHIN_MS}
         assert not wrong, f"moved: {moved}"
