@@ -13,7 +13,6 @@ from edge_frontend.guard_detectors import DETECTORS, card, iban
 from edge_frontend.guard_pattern import BadPattern, parse
 from edge_frontend.guard_rules import RULES, BadRules, read
 
-
 DOCUMENT = Path(__file__).parents[2] / "docs" / "guardrails.md"
 
 
