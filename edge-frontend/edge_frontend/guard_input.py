@@ -39,9 +39,9 @@ def check(fields: dict[str, Any], rules: Rules) -> Checked:
     """
     messages = fields["messages"]
     if len(messages) > rules.most_messages:
-        raise ContentPolicyViolation(LARGEST)
+        raise ContentPolicyViolation.of(LARGEST)
     if rules.system_policy == "refuse" and any(message["role"] in _ROLES for message in messages):
-        raise ContentPolicyViolation(SYSTEM)
+        raise ContentPolicyViolation.of(SYSTEM)
     look = _Look(rules)
     passed = {name: fields[name] if name == "model" else look.at(fields[name]) for name in fields}
     return Checked(passed, tuple(sorted(look.fired)))
@@ -93,7 +93,7 @@ class _Look:
     def _text(self, text: str) -> str:
         self._left_bytes -= len(text.encode("utf-8", "surrogatepass"))
         if self._left_bytes < 0:
-            raise ContentPolicyViolation(LARGEST)
+            raise ContentPolicyViolation.of(LARGEST)
         is_json = _is_json(text)
         for group in (self._rules.input_watch, self._rules.input):
             if not is_json and not group.needed.search(text):
