@@ -80,14 +80,18 @@ class ContextTooLong(BadRequest):
 
 
 class ContentPolicyViolation(BadRequest):
-    """A rule of the guardrails blocks a request or an answer; the text names the rule alone."""
+    """A rule of the guardrails blocks a request or an answer."""
 
     code = "content_policy_violation"
     stage = "guard"
+    rule = ""
 
-    def __init__(self, rule: str) -> None:
-        super().__init__(f"The content policy does not allow this: rule `{rule}`.")
-        self.rule = rule
+    @classmethod
+    def of(cls, rule: str) -> ContentPolicyViolation:
+        """The error that names a rule, and nothing of what it found."""
+        error = cls(f"The content policy does not allow this: rule `{rule}`.")
+        error.rule = rule
+        return error
 
 
 class BodyTooLarge(BadRequest):

@@ -42,9 +42,9 @@ def check(fields: dict[str, Any], rules: Rules, size_bytes: int | None = None) -
     """
     messages = fields["messages"]
     if len(messages) > rules.most_messages:
-        raise ContentPolicyViolation(LARGEST)
+        raise ContentPolicyViolation.of(LARGEST)
     if rules.system_policy == "refuse" and any(message["role"] in _ROLES for message in messages):
-        raise ContentPolicyViolation(SYSTEM)
+        raise ContentPolicyViolation.of(SYSTEM)
     if not rules.guards_input and size_bytes is not None and size_bytes <= rules.most_bytes:
         return Checked(fields, ())
     look = _Look(rules)
@@ -98,7 +98,7 @@ class _Look:
     def _text(self, text: str) -> str:
         self._left_bytes -= len(text.encode("utf-8", "surrogatepass"))
         if self._left_bytes < 0:
-            raise ContentPolicyViolation(LARGEST)
+            raise ContentPolicyViolation.of(LARGEST)
         is_json = _is_json(text)
         for group in (self._rules.input_watch, self._rules.input):
             if not is_json and not group.needed.search(text):

@@ -64,7 +64,7 @@ class Scanner:
             while (span := rule.find(self._text, end, frontier)) is not None:
                 if rule.action == "block":
                     self._note(rule.name)
-                    raise ContentPolicyViolation(rule.name)
+                    raise ContentPolicyViolation.of(rule.name)
                 spans.append((*span, rule))
                 end = self._ends[rule.name] = span[1]
         spans.sort(key=lambda span: span[0])

@@ -11,34 +11,15 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from types import ModuleType
 from typing import Any
 
 import ecdsa
 import rsa
 from ecdsa.errors import MalformedPointError
 
-
-def _let_pyjwt_be_imported() -> None:
-    """Put something in the place of PyJWT's client for key servers where there is no `ssl`.
-
-    A component has no `ssl`, and could not use a client that blocks; PyJWT imports its own always.
-    """
-    try:
-        import ssl  # noqa: F401
-    except ImportError:
-        stand_in = ModuleType("jwt.jwks_client")
-        stand_in.PyJWKClient = object  # type: ignore[attr-defined]
-        sys.modules.setdefault(stand_in.__name__, stand_in)
-
-
-_let_pyjwt_be_imported()
-
-import jwt  # noqa: E402
-from jwt.algorithms import Algorithm  # noqa: E402
+from .pyjwt import Algorithm, jwt
 
 WrongToken = jwt.PyJWTError
 # Tables that the library makes of a curve's base point when it is first used, 30 ms in a component;

@@ -193,6 +193,40 @@ def test_a_token_without_a_key_id_causes_no_refetch() -> None:
     assert [URL] == edge.server.fetched
 
 
+def test_a_token_of_another_algorithm_causes_no_refetch() -> None:
+    edge = instance()
+
+    async def check() -> None:
+        assert await edge.is_let_in()
+        for algorithm in ("HS256", "none", "RS256"):
+            other = token(claims(exp=NOW_S + LONG), "k2", "none", alg=algorithm)
+            with pytest.raises(jwt.InvalidToken):
+                await edge.ask(given_token=other)
+
+    run(check())
+    assert [URL] == edge.server.fetched
+
+
+def test_an_older_set_in_the_store_takes_nothing_back() -> None:
+    edge = instance()
+    store = edge.store
+    assert store is not None
+
+    async def check() -> None:
+        assert await edge.is_let_in()
+        older = store.peek("nf:1:jwks:login")
+        assert older is not None
+        edge.clock.advance(1_000)
+        edge.server.kids = ("k2",)
+        assert await edge.is_let_in("k2")
+        store.put("nf:1:jwks:login", older)
+        edge.known["login"].not_before_ms.clear()
+        assert not await edge.is_let_in("k3")
+        assert await edge.is_let_in("k2")
+
+    run(check())
+
+
 @pytest.mark.parametrize("store", [True, False])
 def test_the_last_good_keys_survive_an_outage_and_then_end(store: bool) -> None:
     edge = instance(store=store)

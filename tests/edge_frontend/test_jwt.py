@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -328,3 +331,17 @@ def test_no_two_issuers_have_the_same_name_in_tokens() -> None:
     one = json.loads(settings())["login"]
     with pytest.raises(ValueError, match="two issuers have the same `issuer`"):
         Issuers.from_json(json.dumps({"a": one, "b": one}))
+
+
+def test_all_of_it_can_be_imported_where_there_is_no_ssl() -> None:
+    """As in a component, where PyJWT's own client for key servers has no place either."""
+    code = (
+        "import sys; sys.modules['ssl'] = sys.modules['cryptography'] = None\n"
+        "import edge_frontend.jwt, jwt\n"
+        "assert 'urllib.request' not in sys.modules\n"
+    )
+    path = os.pathsep.join(sys.path)
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={"PYTHONPATH": path}, capture_output=True, check=False
+    )
+    assert (0, b"") == (done.returncode, done.stderr)
