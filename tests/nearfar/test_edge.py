@@ -39,8 +39,8 @@ def test_a_component_is_served_with_the_flags_it_was_compiled_with() -> None:
     assert " ".join(COMPILE_FLAGS) in " ".join(argv(ServeOptions(3000)))
 
 
-def test_instance_limits_are_left_to_the_host_unless_given() -> None:
-    assert "reuse" not in " ".join(argv(ServeOptions(3000)))
+def test_instance_limits_are_left_to_the_host_where_there_are_none() -> None:
+    assert "reuse" not in " ".join(argv(ServeOptions(3000, None, None)))
     line = " ".join(argv(ServeOptions(3000, 1, 4)))
     assert "--max-instance-reuse-count 1 --max-instance-concurrent-reuse-count 4" in line
 

@@ -38,6 +38,7 @@ Examples:
 )
 @click.option("--model", help="The name of its model; needed with --upstream.")
 @click.option("--context-tokens", type=click.IntRange(0), default=0, help="Its context, if known.")
+@click.option("--gate", is_flag=True, help="Put a gate in front of --upstream; vLLM has its own.")
 @click.option("--redis", "store_url", envvar="NEARFAR_REDIS", help="Use this store: redis://...")
 @click.option("--json", "as_json", is_flag=True, help="Print one line of JSON when ready.")
 @click.option("--detach", is_flag=True, help="Go on in the background; see status and down.")
@@ -72,6 +73,8 @@ def _options(given: dict[str, Any]) -> stack.Options:
         given["max_instance_concurrent_reuse_count"],
     )
     if given["upstream"] is None:
+        if given["gate"]:
+            raise BadInput("--gate needs --upstream; vLLM has its gate anyway.", "leave it out.")
         if given["model"] or given["upstream_key"]:
             raise BadInput("--model and --upstream-key need --upstream.", "nearfar up --help")
         upstream = None
@@ -79,4 +82,6 @@ def _options(given: dict[str, Any]) -> stack.Options:
         upstream = wiring.upstream(
             given["upstream"], given["upstream_key"], given["model"], given["context_tokens"]
         )
-    return stack.Options(serve, given["host"], upstream, store_url=given["store_url"])
+    return stack.Options(
+        serve, given["host"], upstream, store_url=given["store_url"], gate=given["gate"]
+    )
