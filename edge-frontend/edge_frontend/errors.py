@@ -3,12 +3,17 @@
     EdgeError
     ├── BadRequest                400  invalid_request
     │   ├── ContextTooLong        400  context_length_exceeded
+    │   ├── ContentPolicyViolation 400 content_policy_violation
     │   └── BodyTooLarge          413  request_too_large
     ├── Unauthorized              401  invalid_api_key
     ├── Forbidden                 403  permission_denied
     ├── NotFound                  404  not_found
     │   └── ModelNotFound         404  model_not_found
     ├── MethodNotAllowed          405  method_not_allowed
+    ├── RateLimited               429  rate_limit_exceeded   (a limit of the caller's own;
+    │   ├── ParallelLimited       429  parallel_limit_exceeded               with Retry-After)
+    │   └── BudgetSpent           429  monthly_budget_exceeded
+    ├── KeysUnavailable           503  issuer_unavailable    (a token's issuer; with Retry-After)
     ├── Misconfigured             503  misconfigured
     ├── StoreDown                 503  store_unavailable     (never reaches a chat client)
     └── UpstreamError             502  upstream_error
@@ -17,6 +22,7 @@
         ├── UpstreamUnreachable   502  upstream_unreachable
         ├── UpstreamBroke         502  upstream_broke        (ended in the middle of an answer)
         └── UpstreamTimeout       504  upstream_timeout
+            └── DeadlineExceeded  504  deadline_exceeded     (the host ends a request then)
 
 Texts are ours: nothing that an upstream, a header or a prompt said stands in one, except that
 `UpstreamRejected` and `ContextTooLong` pass on what a model server says of a request's own fault
@@ -73,6 +79,21 @@ class ContextTooLong(BadRequest):
     code = "context_length_exceeded"
 
 
+class ContentPolicyViolation(BadRequest):
+    """A rule of the guardrails blocks a request or an answer."""
+
+    code = "content_policy_violation"
+    stage = "guard"
+    rule = ""
+
+    @classmethod
+    def of(cls, rule: str) -> ContentPolicyViolation:
+        """The error that names a rule, and nothing of what it found."""
+        error = cls(f"The content policy does not allow this: rule `{rule}`.")
+        error.rule = rule
+        return error
+
+
 class BodyTooLarge(BadRequest):
     status = 413
     code = "request_too_large"
@@ -109,6 +130,34 @@ class MethodNotAllowed(EdgeError):
     status = 405
     type = "invalid_request_error"
     code = "method_not_allowed"
+
+
+class RateLimited(EdgeError):
+    """The caller's requests or tokens a minute are used up."""
+
+    status = 429
+    type = "rate_limit_error"
+    code = "rate_limit_exceeded"
+    stage = "admit"
+
+
+class ParallelLimited(RateLimited):
+    code = "parallel_limit_exceeded"
+
+
+class BudgetSpent(RateLimited):
+    code = "monthly_budget_exceeded"
+
+
+class KeysUnavailable(EdgeError):
+    """The keys of a token's issuer are not to be had, so nobody can say whether it is right."""
+
+    status = 503
+    code = "issuer_unavailable"
+    stage = "authenticate"
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, headers=(("retry-after", "3"),))
 
 
 class Misconfigured(EdgeError):
@@ -154,3 +203,7 @@ class UpstreamBroke(UpstreamError):
 class UpstreamTimeout(UpstreamError):
     status = 504
     code = "upstream_timeout"
+
+
+class DeadlineExceeded(UpstreamTimeout):
+    code = "deadline_exceeded"

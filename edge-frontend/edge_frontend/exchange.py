@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+import functools
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from . import __version__, account, headers, traceparent
+from . import __version__, account, address, headers, jwks, jwt, traceparent
+from .caller import Caller
 from .errors import StoreDown, Unauthorized
-from .keys import Claims, InvalidKey, verify
+from .guard_rules import Rules
+from .guard_stream import OutputGuard, asks_for_json
+from .keys import InvalidKey, verify
 from .ports import Inbound, Operation, Ports, Result
 from .settings import Settings
 
@@ -22,6 +28,12 @@ class Instance:
     revoked: Mapping[str, float] = field(default_factory=dict)
     revoked_read_ms: float | None = None
     store_down_until_ms: float = 0.0
+    loads: dict[str, Any] = field(default_factory=dict)
+    sent: dict[str, int] = field(default_factory=dict)
+    shared_ms: dict[str, float] = field(default_factory=dict)
+    speeds: dict[str, float] = field(default_factory=dict)
+    key_sets: dict[str, jwks.KeySet] = field(default_factory=dict)
+    tokens: jwt.Remembered = field(default_factory=jwt.Remembered)
 
 
 @dataclass(slots=True)
@@ -34,7 +46,12 @@ class Exchange:
     instance: Instance
     account: account.Account
     trace: traceparent.TraceContext
-    claims: Claims | None = None
+    claims: Caller | None = None
+    passed: tuple[tuple[str, str], ...] = ()  # headers of the gate that go on to the client
+    rules: Rules | None = None
+    may_keep: bool = True  # whether the answer is one that another request may get
+    hits: Any = None
+    after: list[Operation] = field(default_factory=list)  # for the store, once the reply has gone
 
     @staticmethod
     def begin(
@@ -59,21 +76,47 @@ class Exchange:
         """A request header's first value."""
         return headers.first(self.inbound.headers, name)
 
-    def authenticate(self) -> Claims:
-        """Who sent this, from the key alone.
+    async def authenticate(self) -> Caller:
+        """Who sent this, from the key or the token alone.
 
         Raises:
-            Unauthorized: without saying what was wrong with the key.
+            Unauthorized: without saying what was wrong with it.
+            KeysUnavailable: when the keys of a token's issuer are not to be had.
         """
-        scheme, _, key = self.header("authorization").partition(" ")
-        if scheme.lower() != "bearer" or not key.strip():
+        scheme, _, credential = self.header("authorization").partition(" ")
+        credential = credential.strip()
+        if scheme.lower() != "bearer" or not credential:
             raise Unauthorized("Send an API key as `Authorization: Bearer nf_…`.")
+        is_token = self.settings.issuers.by_iss and jwt.looks_like_token(credential)
         try:
-            now_s = self.ports.clock.wall_s()
-            self.claims = verify(key.strip(), self.settings.key_secrets, now_s)
-        except InvalidKey as error:
+            self.claims = await self._token(credential) if is_token else self._key(credential)
+        except (InvalidKey, jwt.InvalidToken) as error:
             raise Unauthorized("The API key is not valid or has expired.") from error
         return self.claims
+
+    def _key(self, key: str) -> Caller:
+        claims = verify(key, self.settings.key_secrets, self.ports.clock.wall_s())
+        return Caller.with_key(claims)
+
+    async def _token(self, token: str) -> Caller:
+        known, now_s = self.instance, self.ports.clock.wall_s()
+        keys = jwks.KeySets(
+            known.key_sets,
+            self.near,
+            functools.partial(jwks.fetch, self.ports.upstream),
+            self.ports.clock,
+            self.ports.spawn,
+            self.settings.key_secrets,
+        )
+        return await jwt.verify(token, self.settings.issuers, keys, now_s, known.tokens)
+
+    def client(self) -> str | None:
+        """A keyed hash of the client's address, where proxies of ours say one."""
+        hops = self.settings.trusted_hops
+        if not hops:
+            return None
+        forwarded = headers.joined(self.inbound.headers, "x-forwarded-for")
+        return address.hashed(address.client(forwarded, hops), self.settings.key_secret)
 
     async def near(self, *operations: Operation) -> list[Result]:
         """Ask the near store in one batch on the request's way, and count the round trips.
@@ -104,6 +147,24 @@ class Exchange:
         except StoreDown:
             self.instance.store_down_until_ms = self.ports.clock.now_ms() + STORE_PAUSE_MS
             raise
+
+    async def settle(self) -> None:
+        """Tell the store what it should know after the reply; that it fails is nobody's failure."""
+        operations, self.after = self.after, []
+        if operations:
+            with contextlib.suppress(StoreDown):
+                await self.tend(*operations)
+
+    def output_guard(self, fields: Mapping[str, Any]) -> OutputGuard | None:
+        """A guard of the answer, if the rules look at answers."""
+        if self.rules is None or not self.rules.guards_output:
+            return None
+        return OutputGuard(self.rules, json_content=asks_for_json(fields))
+
+    def fired(self, rules: Iterable[str]) -> None:
+        """Note the names of rules that matched, for the record."""
+        known = self.account.labels.get("rules_fired", [])
+        self.account.labels["rules_fired"] = sorted({*known, *rules})
 
     def mark(self, stage: str, instant: str = "") -> None:
         """End a stage now."""

@@ -8,17 +8,22 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 from urllib.parse import urlsplit
 
 from .errors import Misconfigured
+from .guard_rules import RULES
+from .issuers import Issuers
 from .keys import MIN_SECRET_CHARS
 from .routes import RouteTable
 from .templates import TEMPLATES
 
-SECRET_NAMES = frozenset({"key_secret", "key_secret_previous", "upstream_keys", "store"})
+SECRET_NAMES = frozenset(
+    {"key_secret", "key_secret_previous", "gate_secret", "upstream_keys", "store"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +47,12 @@ class Settings:
     connect_timeout_ms: int = 5_000
     first_byte_timeout_ms: int = 120_000
     between_bytes_timeout_ms: int = 60_000
+    gate_secret: str = field(default="", repr=False)
+    deadline_ms: int = 0
+    guardrails: str = "none@1"
+    issuers: Issuers = field(default_factory=Issuers)
+    origins: tuple[str, ...] = ()
+    trusted_hops: int = 0
     environment: str = "local"
     region: str = "local"
     categories: tuple[str, ...] = ()
@@ -150,16 +161,32 @@ def _template(text: str) -> str:
     return text
 
 
-def _categories(text: str) -> tuple[str, ...]:
+def _guardrails(text: str) -> str:
+    if text not in RULES:
+        raise ValueError(f"must be one of {', '.join(sorted(RULES))}")
+    return text
+
+
+def _words(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
+def _origins(text: str) -> tuple[str, ...]:
+    origins = _words(text)
+    if not all(origin == "*" or _ORIGIN.fullmatch(origin) for origin in origins):
+        raise ValueError("must be * or origins like https://app.example, with commas between them")
+    return origins
+
+
 _DAY_MS = 86_400_000
+# As browsers write it: lower case, no path, no slash at the end (RFC 6454, 6.2).
+_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://(?:[a-z0-9._-]+|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?")
 _REQUIRED = ("routes", "key_secret")
 _READERS: dict[str, Callable[[str], object]] = {
     "routes": RouteTable.from_json,
     "key_secret": _secret,
     "key_secret_previous": _secret,
+    "gate_secret": _secret,
     "upstream_keys": _upstream_keys,
     "store": _store,
     "store_timeout_ms": _whole(1, 5_000),
@@ -173,5 +200,10 @@ _READERS: dict[str, Callable[[str], object]] = {
     "connect_timeout_ms": _whole(1, _DAY_MS),
     "first_byte_timeout_ms": _whole(1, _DAY_MS),
     "between_bytes_timeout_ms": _whole(1, _DAY_MS),
-    "categories": _categories,
+    "categories": _words,
+    "deadline_ms": _whole(0, _DAY_MS),
+    "guardrails": _guardrails,
+    "issuers": Issuers.from_json,
+    "origins": _origins,
+    "trusted_hops": _whole(0, 10),
 }

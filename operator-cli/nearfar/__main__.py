@@ -19,6 +19,7 @@ COMMANDS = {
     "chat": "Chat with a model through the edge.",
     "trace": "Draw where the time of one request went.",
     "keys": "Create, list, revoke and rotate API keys.",
+    "usage": "Show what each tenant and key used.",
     "build": "Build the edge component if its source changed.",
     "budget": "Count what a model needs of a GPU.",
     "doctor": "Check what this machine has and lacks.",

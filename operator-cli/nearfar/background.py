@@ -69,6 +69,8 @@ def arguments(given: Mapping[str, Any]) -> list[str]:
     """Return the command line of the same options, without those for the foreground or secret."""
     found: list[str] = []
     for name, value in given.items():
-        if value is not None and name not in _FOREGROUND and name not in _SECRET:
-            found += [f"--{name.replace('_', '-')}", str(value)]
+        if value is None or value is False or name in _FOREGROUND or name in _SECRET:
+            continue
+        option = f"--{name.replace('_', '-')}"
+        found += [option] if value is True else [option, str(value)]
     return found

@@ -1,6 +1,6 @@
 """Starts the local stack part by part, watches it, and leaves nothing of it behind.
 
-    build the component → store → engine (or somebody's upstream) → edge → ready
+    build the component → store → engine with its gate (or somebody's upstream) → edge → ready
 
 Each part is ready before the next one starts. A part that ends ends the stack, but for the store:
 the edge answers without it, as it would anywhere else.
@@ -12,7 +12,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from nearfar import (
     credentials,
     edge,
     engine,
+    gate,
     logs,
     process,
     program,
@@ -50,6 +51,7 @@ _WATCH_S = 0.1
 class Options:
     """What `nearfar up` was asked for. Without `upstream` a vLLM is started as `profile` says.
 
+    That vLLM has the gate in it; `gate` puts one in front of an `upstream`.
     `verbose` shows all that the parts write, not their errors alone.
     """
 
@@ -59,6 +61,7 @@ class Options:
     profile: str = "cpu-small"
     store_url: str | None = field(default=None, repr=False)
     verbose: bool = False
+    gate: bool = False
 
     @property
     def endpoint(self) -> str:
@@ -122,9 +125,10 @@ def running(checkout: Checkout, options: Options) -> Iterator[Stack]:
         starting = _Starting(checkout, options, kept, exits, Guard())
         exits.callback(starting.guard.close)
         store_url = starting.store()
-        served = starting.engine()
+        gate_redis = gate.database_beside(store_url)
+        served = starting.engine(gate_redis)
         starting.edge(component, wiring.edge_settings(kept, served, store_url))
-        ready = starting.finish(served)
+        ready = starting.finish(served, gate_redis if served.gated else "")
         state.write(checkout, ready)
         exits.callback(console.say, "stopping")
         yield Stack(ready, tuple(starting.parts), _tails(starting.parts, verbose=options.verbose))
@@ -171,16 +175,25 @@ class _Starting:
         self.add(started.child)
         return started.url
 
-    def engine(self) -> Served:
-        """Start the model server, or use the one that was named."""
-        if self.options.upstream is not None:
-            return self.options.upstream
+    def engine(self, gate_redis: str) -> Served:
+        """Start the model server, or use the one that was named, with a gate if one was asked."""
+        given = gate.environment(self.kept.gate_secret, gate_redis)
+        upstream = self.options.upstream
+        if upstream is not None:
+            return self._gated(upstream, given) if self.options.gate else upstream
         with console.progress() as progress:
             part, served = engine.start(
-                self.checkout, self.options.profile, self.kept.engine_key, progress
+                self.checkout, self.options.profile, self.kept.engine_key, given, progress
             )
         self.add(part)
         return served
+
+    def _gated(self, upstream: Served, given: Mapping[str, str]) -> Served:
+        """Put a gate of our own in front of somebody's server."""
+        console.say("starting the gate")
+        child, url = gate.start(self.checkout, self.guard, upstream.url, given)
+        self.add(child)
+        return replace(upstream, url=url, gated=True)
 
     def edge(self, component: Path, values: Mapping[str, str]) -> None:
         """Start the edge's host and wait until it is ready."""
@@ -198,7 +211,7 @@ class _Starting:
         self.add(child)
         wait_ready(self.options.endpoint, child)
 
-    def finish(self, served: Served) -> state.State:
+    def finish(self, served: Served, gate_redis: str) -> state.State:
         """Make the key that is printed, and say what runs."""
         way = admin.Admin(self.options.endpoint, self.kept.key_secret)
         try:
@@ -217,4 +230,5 @@ class _Starting:
             host=self.options.host,
             started_at=datetime.now(UTC).isoformat(timespec="seconds"),
             parts={part.name: part.pid for part in self.parts},
+            gate_redis=gate_redis,
         )

@@ -9,7 +9,7 @@ import signal
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from nearfar.checkout import Checkout
@@ -22,7 +22,10 @@ STOP_TIMEOUT_S = 30
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """A ready stack. `parts` maps a part's name to its process id."""
+    """A ready stack. `parts` maps a part's name to its process id.
+
+    `gate_redis` is the address of the gate's Redis, password included; empty without a gate.
+    """
 
     endpoint: str
     api_key: str
@@ -31,6 +34,7 @@ class State:
     host: str
     started_at: str
     parts: Mapping[str, int]
+    gate_redis: str = field(default="", repr=False)
 
 
 @contextmanager

@@ -31,6 +31,7 @@ def edge_settings(kept: Credentials, served: Served, store_url: str) -> dict[str
         "NEARFAR_KEY_SECRET_PREVIOUS": kept.key_secret_previous,
         "NEARFAR_UPSTREAM_KEYS": json.dumps({"gpu": served.key} if served.key else {}),
         "NEARFAR_STORE": store_url,
+        "NEARFAR_GATE_SECRET": kept.gate_secret if served.gated else "",
     }
     return passed | {name: value for name, value in ours.items() if value}
 
@@ -47,7 +48,7 @@ def routes(served: Served) -> Mapping[str, Any]:
         model["context_tokens"] = served.context_tokens
     return {
         "version": "local-1",
-        "upstreams": {"gpu": {"url": served.url}},
+        "upstreams": {"gpu": {"url": served.url, "kind": served.kind}},
         "models": {served.model: model},
     }
 

@@ -10,14 +10,16 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import openai
 import pytest
+import redis
 
 from fakes.upstream import UpstreamThread
+from gpu_backend.gate import limiter
 from nearfar import build, state
 from nearfar.checkout import Checkout, here, python_path
 from nearfar.ports import free_port
@@ -75,8 +77,10 @@ class Nearfar:
             assert line, log.read_text()
             found = state.read(Checkout(here().root, self.run))
             assert found is not None
-            yield Up(process, json.loads(line), found.parts, log)
-            process.terminate()
+            try:
+                yield Up(process, json.loads(line), found.parts, log)
+            finally:
+                process.terminate()
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,13 +322,69 @@ def test_a_taken_port_ends_the_start_before_anything_was_started(
     assert "starting" not in ran.stderr
 
 
-def test_no_secret_is_readable_on_a_command_line(
+def test_a_gate_counts_what_its_callers_use_and_turns_them_away(
+    nearfar: Nearfar, options: tuple[str, ...]
+) -> None:
+    with nearfar.up(*options, "--gate") as up:
+        assert {"store", "gate", "edge"} == set(up.parts)
+        made = json.loads(
+            nearfar("keys", "create", "--tenant", "acme", "--rpm", "2", "--json").stdout
+        )
+        limited = replace(up, line=up.line | {"api_key": made["api_key"]})
+        assert [limited.ask(f"Say {number}", temperature=1) for number in range(2)]
+        with pytest.raises(openai.RateLimitError) as caught:
+            limited.ask("Say it again", temperature=1)
+        assert "rate_limit_exceeded" == caught.value.code
+        assert 1 <= int(caught.value.response.headers["retry-after"]) <= 60
+        assert "0" == caught.value.response.headers["x-ratelimit-remaining-requests"]
+        assert up.ask("Say nothing")
+
+        def used() -> dict[str, Any]:
+            rows = json.loads(nearfar("usage", "--json").stdout)["usage"]
+            return {row["tenant"]: row for row in rows}
+
+        wait_for(lambda: used().get("local", {}).get("generated", 0) > 0, "nothing was counted")
+        assert 2 == used()["acme"]["requests"]
+        assert 0 == nearfar("keys", "revoke", made["key_id"]).returncode
+        with redis.Redis.from_url(gate_redis(nearfar)) as client:
+            assert made["key_id"] in limiter.revoked(client.get("nf:1:revoked"))
+        status = json.loads(nearfar("status", "--json").stdout)
+        assert status["gate"] is True
+        assert "gate_redis" not in status
+        os.kill(up.parts["gate"], signal.SIGKILL)
+        assert 3 == up.process.wait(20)
+
+
+def gate_redis(nearfar: Nearfar) -> str:
+    found = state.read(Checkout(here().root, nearfar.run))
+    assert found is not None
+    assert found.gate_redis.endswith("/1")
+    return found.gate_redis
+
+
+def test_a_stack_without_a_gate_counts_nothing_and_says_so(
     nearfar: Nearfar, options: tuple[str, ...]
 ) -> None:
     with nearfar.up(*options) as up:
+        assert up.ask("Hello")
+        ran = nearfar("usage")
+        assert 3 == ran.returncode
+        assert "runs without a gate" in ran.stderr
+
+
+def test_a_gate_of_its_own_is_for_an_upstream_alone(nearfar: Nearfar) -> None:
+    ran = nearfar("up", "--gate")
+    assert 2 == ran.returncode
+    assert "--gate needs --upstream" in ran.stderr
+
+
+def test_no_secret_is_readable_on_a_command_line(
+    nearfar: Nearfar, options: tuple[str, ...]
+) -> None:
+    with nearfar.up(*options, "--gate") as up:
         kept = json.loads((nearfar.run / "secrets.json").read_text())
         store = (nearfar.run / "store.conf").read_text()
         password = next(line.split()[1] for line in store.splitlines() if "requirepass" in line)
         lines = [Path(f"/proc/{pid}/cmdline").read_text() for pid in up.parts.values()]
-    for secret in (kept["key_secret"], "up-key", password):
+    for secret in (kept["key_secret"], kept["gate_secret"], "up-key", password):
         assert all(secret not in line for line in lines)

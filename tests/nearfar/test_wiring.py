@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import pytest
 
 from edge_frontend import keys, settings
 from fakes.http_edge import HttpEdge, serving
 from fakes.upstream import UpstreamThread
-from nearfar import wiring
+from nearfar import engine, wiring
 from nearfar.credentials import Credentials
 from nearfar.engine import Served
 from nearfar.errors import BadInput, Missing
 
-KEPT = Credentials("n" * 40, "o" * 40, "engine-key")
+KEPT = Credentials("n" * 40, "o" * 40, "engine-key", "g" * 40)
 SERVED = Served("http://127.0.0.1:8000", "mock", "up-key", "rev-1", "hash-1", 2048)
 
 
@@ -35,6 +36,20 @@ def test_the_edge_understands_its_settings() -> None:
 
 def test_a_server_without_a_key_is_asked_without_one() -> None:
     assert {} == read_back(Served("http://127.0.0.1:8000", "mock")).upstream_keys
+
+
+def test_the_edge_has_the_gates_secret_only_where_a_gate_stands() -> None:
+    assert "" == read_back().gate_secret
+    gated = read_back(replace(SERVED, gated=True, kind="vllm"))
+    assert "g" * 40 == gated.gate_secret
+    assert "vllm" == gated.routes.models["mock"].upstream.kind
+    assert "openai" == read_back().routes.models["mock"].upstream.kind
+
+
+def test_our_own_vllm_has_the_gate_in_it() -> None:
+    served = engine.served(engine.local_spec("cpu-small").gated(), "http://127.0.0.1:1", "k")
+    assert (True, "vllm") == (served.gated, served.kind)
+    assert not engine.served(engine.local_spec("cpu-small"), "http://127.0.0.1:1", "k").gated
 
 
 def test_public_settings_of_the_caller_reach_the_edge(monkeypatch: pytest.MonkeyPatch) -> None:

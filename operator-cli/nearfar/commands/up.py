@@ -39,6 +39,7 @@ Examples:
 )
 @click.option("--model", help="The name of its model; needed with --upstream.")
 @click.option("--context-tokens", type=click.IntRange(0), default=0, help="Its context, if known.")
+@click.option("--gate", is_flag=True, help="Put a gate in front of --upstream; vLLM has its own.")
 @click.option("--redis", "store_url", envvar="NEARFAR_REDIS", help="Use this store: redis://...")
 @click.option("--json", "as_json", is_flag=True, help="Print one line of JSON when ready.")
 @click.option("--detach", is_flag=True, help="Go on in the background; see status and down.")
@@ -77,6 +78,8 @@ def serve_options(given: dict[str, Any]) -> ServeOptions:
 
 def _options(given: dict[str, Any]) -> stack.Options:
     if given["upstream"] is None:
+        if given["gate"]:
+            raise BadInput("--gate needs --upstream; vLLM has its gate anyway.", "leave it out.")
         if given["model"] or given["upstream_key"]:
             raise BadInput("--model and --upstream-key need --upstream.", "nearfar up --help")
         upstream = None
@@ -95,4 +98,5 @@ def _options(given: dict[str, Any]) -> stack.Options:
         upstream,
         store_url=store_url or None,
         verbose=given["verbose"],
+        gate=given["gate"],
     )
