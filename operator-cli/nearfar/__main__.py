@@ -26,6 +26,9 @@ COMMANDS = {
     "test": "Run the whole test suite.",
 }
 
+# Found, and not listed: what works on the project rather than with it.
+HIDDEN = ("bench-edge",)
+
 HELP = """Run nearfar on this machine, and talk to it anywhere.
 
 Results go to stdout, progress to stderr; every command knows --json.
@@ -53,9 +56,9 @@ class Commands(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
+        if cmd_name not in COMMANDS and cmd_name not in HIDDEN:
             return None
-        module = importlib.import_module(f"nearfar.commands.{cmd_name}")
+        module = importlib.import_module(f"nearfar.commands.{cmd_name.replace('-', '_')}")
         found: click.Command = module.command
         return found
 

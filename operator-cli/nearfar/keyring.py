@@ -40,6 +40,8 @@ def create(
     Raises:
         BadInput: when the claims are not possible.
     """
+    if expires_s < 1:
+        raise BadInput("A key must last for a second at least.", "nearfar keys create --help")
     try:
         claims = keys.Claims(
             key_id=secrets.token_hex(6),

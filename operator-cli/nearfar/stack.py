@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -24,7 +24,9 @@ from nearfar import (
     edge,
     engine,
     gate,
+    logs,
     process,
+    program,
     state,
     store,
     wiring,
@@ -40,6 +42,8 @@ from nearfar.ports import check_port
 from nearfar.process import Part
 from nearfar.readiness import wait_ready
 
+# What the list of keys calls the key that is printed.
+KEY_LABEL = "nearfar up"
 _WATCH_S = 0.1
 
 
@@ -48,6 +52,7 @@ class Options:
     """What `nearfar up` was asked for. Without `upstream` a vLLM is started as `profile` says.
 
     That vLLM has the gate in it; `gate` puts one in front of an `upstream`.
+    `verbose` shows all that the parts write, not their errors alone.
     """
 
     serve: edge.ServeOptions
@@ -56,6 +61,7 @@ class Options:
     profile: str = "cpu-small"
     store_url: str | None = field(default=None, repr=False)
     gate: bool = False
+    verbose: bool = False
 
     @property
     def endpoint(self) -> str:
@@ -64,24 +70,22 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """A stack that is ready."""
+    """A stack that is ready, and what its parts write from then on."""
 
     state: state.State
     parts: tuple[Part, ...]
+    tails: Mapping[str, Tail]
 
-    def watch(self, *, show_logs: bool = True) -> None:
+    def watch(self) -> None:
         """Pass on the parts' logs until one ends that the others cannot do without.
 
         Raises:
             PartDied: always, unless an interrupt comes first.
         """
-        tails = {part.name: Tail(part.log) for part in self.parts}
         alive = list(self.parts)
         while True:
-            for name, tail in tails.items():
-                lines = list(tail.lines())
-                if show_logs:
-                    console.log_lines(name, lines)
+            for name, tail in self.tails.items():
+                console.log_lines(name, tail.lines())
             alive = [part for part in alive if _goes_on(part)]
             time.sleep(_WATCH_S)
 
@@ -99,6 +103,14 @@ def _goes_on(part: Part) -> bool:
     return True
 
 
+def _last_key_id(entries: Sequence[admin.Entry]) -> str | None:
+    """Return the id of the key that was printed last time, so that the list stays short."""
+    for entry in entries:
+        if entry.label == KEY_LABEL and entry.status(time.time()) == "valid":
+            return entry.key_id
+    return None
+
+
 @contextmanager
 def running(checkout: Checkout, options: Options) -> Iterator[Stack]:
     """Run a stack for as long as the context lasts.
@@ -107,9 +119,7 @@ def running(checkout: Checkout, options: Options) -> Iterator[Stack]:
         Missing: a port is taken, a program is absent, a part died or does not get ready.
     """
     with stop_on_signals(), state.held(checkout), ExitStack() as exits:
-        check_port(options.serve.port)
-        if options.upstream is not None:
-            wiring.check_reachable(options.upstream)
+        _check(options)
         component = build.component(checkout, options.host, console.say)
         kept = credentials.ensure(checkout.run / credentials.FILE)
         starting = _Starting(checkout, options, kept, exits, Guard())
@@ -121,7 +131,24 @@ def running(checkout: Checkout, options: Options) -> Iterator[Stack]:
         ready = starting.finish(served, gate_redis if served.gated else "")
         state.write(checkout, ready)
         exits.callback(console.say, "stopping")
-        yield Stack(ready, tuple(starting.parts))
+        yield Stack(ready, tuple(starting.parts), _tails(starting.parts, verbose=options.verbose))
+
+
+def _check(options: Options) -> None:
+    """Find out what cannot work before anything is built or started."""
+    check_port(options.serve.port)
+    program.find(options.host)
+    if options.upstream is not None:
+        wiring.check_reachable(options.upstream)
+    if options.store_url is not None and not store.answers(options.store_url):
+        raise Missing("The store given with --redis does not answer.", "check its address.")
+
+
+def _tails(parts: Sequence[Part], *, verbose: bool) -> dict[str, Tail]:
+    """Follow all that the parts write, or the errors that they write from now on."""
+    if verbose:
+        return {part.name: Tail(part.log) for part in parts}
+    return {part.name: Tail(part.log, wanted=logs.is_trouble, from_end=True) for part in parts}
 
 
 @dataclass(slots=True)
@@ -141,15 +168,12 @@ class _Starting:
 
     def store(self) -> str:
         """Start a Redis, or use the one that was named; return its address."""
-        given = self.options.store_url
-        if given is None:
-            console.say("starting the store")
-            started = store.start(self.checkout.run, self.guard)
-            self.add(started.child)
-            return started.url
-        if not store.answers(given):
-            raise Missing("The store given with --redis does not answer.", "check its address.")
-        return given
+        if self.options.store_url is not None:
+            return self.options.store_url
+        console.say("starting the store")
+        started = store.start(self.checkout.run, self.guard)
+        self.add(started.child)
+        return started.url
 
     def engine(self, gate_redis: str) -> Served:
         """Start the model server, or use the one that was named, with a gate if one was asked."""
@@ -189,12 +213,14 @@ class _Starting:
 
     def finish(self, served: Served, gate_redis: str) -> state.State:
         """Make the key that is printed, and say what runs."""
-        claims, api_key = wiring.local_key(self.kept.key_secret)
         way = admin.Admin(self.options.endpoint, self.kept.key_secret)
         try:
-            way.register(claims, label="nearfar up")
+            key_id = _last_key_id(way.entries())
+            claims, api_key = wiring.local_key(self.kept.key_secret, key_id)
+            way.register(claims, label=KEY_LABEL)
         except NearfarError as problem:
             # The key works all the same: it verifies itself.
+            _, api_key = wiring.local_key(self.kept.key_secret)
             console.say(f"the key is not in the list of keys: {problem.message}")
         return state.State(
             endpoint=self.options.endpoint,

@@ -584,7 +584,7 @@ def test_a_store_that_is_down_is_a_miss() -> None:
 
 def test_an_edge_without_a_store_answers() -> None:
     response = run(Edge().ask(chat(stream=True)))
-    assert (200, "miss", "Hello there") == (
+    assert (200, "bypass", "Hello there") == (
         response.status, response.headers["x-cache"], response.text(),
     )  # fmt: skip
 

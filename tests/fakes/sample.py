@@ -78,11 +78,12 @@ def delta(content: str, **fields: Any) -> bytes:
 
 
 END = chunk(choices=[{"index": 0, "delta": {}, "finish_reason": "stop"}])
+CUT = chunk(choices=[{"index": 0, "delta": {}, "finish_reason": "length"}])
 USAGE = chunk(choices=[], usage={"prompt_tokens": 3, "completion_tokens": 2})
 DONE = b"data: [DONE]\n\n"
 
 
-def stream(*, record: dict[str, Any] | None = None) -> bytes:
+def stream(*, record: dict[str, Any] | None = None, end: bytes = END) -> bytes:
     """A whole stream: "Hello you", its usage, a record if one is given, and the end."""
     traced = chunk(choices=[], nearfar=record) if record else b""
-    return delta("") + delta("Hello") + delta(" you") + END + USAGE + traced + DONE
+    return delta("") + delta("Hello") + delta(" you") + end + USAGE + traced + DONE

@@ -17,7 +17,7 @@ GIVEN = {
     "detach": True,
     "question": None,
     "once": False,
-    "quiet": False,
+    "verbose": False,
     "max_instance_reuse_count": None,
 }
 
@@ -34,7 +34,7 @@ def test_a_flag_that_was_not_given_is_not_handed_on() -> None:
 
 def test_what_is_for_the_foreground_is_not_handed_on() -> None:
     line = " ".join(arguments(GIVEN))
-    for option in ("json", "detach", "question", "once", "reuse"):
+    for option in ("json", "detach", "question", "once", "verbose", "reuse"):
         assert option not in line
 
 

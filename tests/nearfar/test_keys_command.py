@@ -242,6 +242,7 @@ def test_another_secret_than_the_edges_is_told(
         (2, ("create",)),
         (2, ("create", "--tenant", "a b")),
         (2, ("create", "--tenant", "a", "--expires", "soon")),
+        (2, ("create", "--tenant", "a", "--expires", "0s")),
         (2, ("create", "--tenant", "a", "--permission", "fly")),
         (2, ("create", "--tenant", "a", "--rpm", "-1")),
         (2, ("create", "--tenant", "a", "--priority", "vip")),

@@ -9,6 +9,7 @@ import pytest
 
 from edge_frontend import keys, settings
 from fakes.http_edge import HttpEdge, serving
+from fakes.upstream import UpstreamThread
 from nearfar import engine, wiring
 from nearfar.credentials import Credentials
 from nearfar.engine import Served
@@ -70,7 +71,16 @@ def test_the_printed_key_is_for_chat_and_trace_with_all_models() -> None:
     assert claims.allows_model("any")
 
 
-@pytest.mark.parametrize(("url", "model"), [("foo", "mock"), ("http://host", None)])
+@pytest.mark.parametrize(
+    ("url", "model"),
+    [
+        ("foo", "mock"),
+        ("http://", "mock"),
+        ("http://host:port", "mock"),
+        ("http://host/?a=b", "mock"),
+        ("http://host", None),
+    ],
+)
 def test_an_upstream_without_address_or_model_is_bad_input(url: str, model: str | None) -> None:
     with pytest.raises(BadInput):
         wiring.upstream(url, None, model, 0)
@@ -79,6 +89,20 @@ def test_an_upstream_without_address_or_model_is_bad_input(url: str, model: str 
 def test_an_upstream_that_answers_anything_is_reachable() -> None:
     with serving(HttpEdge()) as edge:
         wiring.check_reachable(Served(edge.endpoint, "mock"))
+
+
+def test_an_upstream_that_refuses_the_key_is_told_at_once() -> None:
+    with UpstreamThread(api_key="up-key") as fake:
+        wiring.check_reachable(Served(fake.url, "mock", "up-key"))
+        wiring.check_reachable(Served(f"{fake.url}/v1/", "mock", "up-key"))
+        for key in ("", "another"):
+            with pytest.raises(BadInput, match="refuses the key"):
+                wiring.check_reachable(Served(fake.url, "mock", key))
+
+
+def test_the_printed_key_may_keep_its_id() -> None:
+    claims, _ = wiring.local_key("n" * 40, "0123456789ab")
+    assert "0123456789ab" == claims.key_id
 
 
 def test_an_upstream_where_nobody_listens_is_missing() -> None:
