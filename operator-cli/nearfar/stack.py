@@ -60,8 +60,8 @@ class Options:
     upstream: Served | None = None
     profile: str = "cpu-small"
     store_url: str | None = field(default=None, repr=False)
-    verbose: bool = False
     gate: bool = False
+    verbose: bool = False
 
     @property
     def endpoint(self) -> str:

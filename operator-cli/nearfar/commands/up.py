@@ -97,6 +97,6 @@ def _options(given: dict[str, Any]) -> stack.Options:
         given["host"],
         upstream,
         store_url=store_url or None,
-        verbose=given["verbose"],
         gate=given["gate"],
+        verbose=given["verbose"],
     )
