@@ -3,6 +3,7 @@
     EdgeError
     ├── BadRequest                400  invalid_request
     │   ├── ContextTooLong        400  context_length_exceeded
+    │   ├── ContentPolicyViolation 400 content_policy_violation
     │   └── BodyTooLarge          413  request_too_large
     ├── Unauthorized              401  invalid_api_key
     ├── Forbidden                 403  permission_denied
@@ -71,6 +72,16 @@ class BadRequest(EdgeError):
 
 class ContextTooLong(BadRequest):
     code = "context_length_exceeded"
+
+
+class ContentPolicyViolation(BadRequest):
+    """A rule of the guardrails blocks a request or an answer; the text names the rule alone."""
+
+    code = "content_policy_violation"
+
+    def __init__(self, rule: str) -> None:
+        super().__init__(f"The content policy does not allow this: rule `{rule}`.")
+        self.rule = rule
 
 
 class BodyTooLarge(BadRequest):

@@ -1,0 +1,338 @@
+"""Limits against a model in made-up time: never more than the limit, and never less."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pytest
+import redis
+from hypothesis import HealthCheck, given
+from hypothesis import settings as examples
+from hypothesis import strategies as st
+
+from fakes.engine import grant
+from gpu_backend.gate.decision import Decision, Verdict
+from gpu_backend.gate.local_limits import LocalLimits
+from gpu_backend.gate.outcome import UNDONE, Outcome
+from gpu_backend.gate.redis_limits import Holder, decided
+from gpu_backend.gate.scripts import ALL, Keys
+from gpu_backend.grant import Grant, Limits
+
+US = 1_000_000
+WINDOW_US = 60 * US
+LEASE_US = 15 * US
+MONTH = "2026-11"
+START_US = 1_796_000_000 * US
+
+_names = itertools.count()
+
+
+@dataclass
+class Held:
+    """One request that the model let in."""
+
+    at_us: int
+    tokens: int
+    lease_us: int
+    settled: bool = False
+    undone: bool = False
+
+
+@dataclass
+class Model:
+    """The limits written down as plainly as can be: every question looks at every request."""
+
+    limits: Limits
+    held: dict[str, Held] = field(default_factory=dict)
+    used: int = 0
+
+    def verdicts(self, now_us: int, tokens: int) -> set[Verdict]:
+        """Every verdict that may be given: OK alone, or one of the limits that are reached."""
+        limits, found = self.limits, set()
+        window = self._window(now_us)
+        live = [h for h in self.held.values() if not h.settled and h.lease_us > now_us]
+        budget = self.used + sum(h.tokens for h in live) + tokens
+        if limits.rpm is not None and len(window) >= limits.rpm:
+            found.add(Verdict.REQUESTS)
+        if limits.tpm is not None and sum(h.tokens for h in window) + tokens > limits.tpm:
+            found.add(Verdict.TOKENS)
+        if limits.par is not None and len(live) >= limits.par:
+            found.add(Verdict.PARALLEL)
+        if limits.month is not None and budget > limits.month:
+            found.add(Verdict.MONTH)
+        return found or {Verdict.OK}
+
+    def left(self, now_us: int) -> tuple[int, int]:
+        window = self._window(now_us)
+        rpm, tpm = self.limits.rpm or 0, self.limits.tpm or 0
+        return max(0, rpm - len(window)), max(0, tpm - sum(h.tokens for h in window))
+
+    def _window(self, now_us: int) -> list[Held]:
+        return [h for h in self.held.values() if h.at_us > now_us - WINDOW_US and not h.undone]
+
+
+class RedisSubject:
+    """The scripts in a real Redis, with made-up time."""
+
+    def __init__(self, store: redis.Redis, limits: Limits) -> None:
+        self.store = store
+        for script in ALL:
+            store.script_load(script.text)
+        self.holders: dict[str, Holder] = {}
+        self.limits = limits
+
+    def reserve(self, asked: Grant, now_us: int) -> Decision:
+        keys = Keys.of(asked.tenant, asked.key)
+        holder = Holder(asked, f"token-{asked.request_id}", MONTH, keys, LEASE_US / US)
+        self.holders[asked.request_id] = holder
+        return decided(self._run(holder.reserve(now_us)), asked.limits)
+
+    def settle(self, request_id: str, generated: int | None) -> None:
+        outcome = UNDONE if generated is None else Outcome(generated)
+        for _ in range(2):  # the second one does nothing
+            self._run(self.holders[request_id].settle(outcome))
+
+    def renew(self, request_id: str, now_us: int) -> None:
+        self._run(self.holders[request_id].renew(now_us))
+
+    def _run(self, command: tuple[str | int, ...]) -> list[int]:
+        run: Callable[..., list[int]] = self.store.execute_command
+        return run(*command)
+
+
+class LocalSubject:
+    """The limits of one process, with made-up time; it has no leases and no budget."""
+
+    def __init__(self) -> None:
+        self.now_us = START_US
+        self.limits = LocalLimits(lambda: self.now_us / US)
+        self.grants: dict[str, Grant] = {}
+
+    def reserve(self, asked: Grant, now_us: int) -> Decision:
+        self.now_us = now_us
+        self.grants[asked.request_id] = asked
+        return self.limits.reserve(asked)
+
+    def settle(self, request_id: str, generated: int | None) -> None:
+        for _ in range(2):
+            self.limits.settle(self.grants[request_id], generated)
+
+    def renew(self, request_id: str, now_us: int) -> None:
+        """Nothing: a process that is there needs no lease."""
+
+
+Subject = RedisSubject | LocalSubject
+
+limit = st.none() | st.integers(0, 6)
+limits_ = st.builds(
+    Limits,
+    rpm=limit,
+    tpm=st.none() | st.sampled_from([0, 10, 25, 40, 60]),
+    par=limit,
+    month=st.none() | st.integers(0, 150),
+)
+# Few amounts, so that sums meet the limits exactly.
+amount = st.sampled_from([0, 5, 10, 20])
+# Quarters of a second are exact in floats; whole windows and leases are where mistakes live.
+step = st.one_of(
+    st.tuples(st.just("wait"), st.integers(0, 80) | st.sampled_from([60, 239, 240, 241])),
+    st.tuples(st.just("reserve"), amount),
+    st.tuples(st.just("reserve"), amount),
+    st.tuples(st.just("settle"), amount),
+    st.tuples(st.just("undo"), st.integers(0, 3)),
+    st.tuples(st.just("renew"), st.just(0)),
+)
+steps_ = st.lists(step, min_size=5, max_size=40)
+
+
+def play(subject: Subject, model: Model, steps: list[tuple[str, int]], key: str) -> None:
+    """Do the same to both and compare every decision."""
+    now_us = START_US
+    leases = isinstance(subject, RedisSubject)
+    for number, (kind, amount) in enumerate(steps):
+        running = [name for name, held in model.held.items() if not held.settled]
+        if kind == "wait":
+            now_us += amount * US // 4
+        elif kind == "reserve":
+            asked = grant(key, input_tokens=amount, output_tokens=0)
+            asked = Grant(**{**_fields(asked), "limits": model.limits})
+            before = model.verdicts(now_us, amount)
+            decision = subject.reserve(asked, now_us)
+            assert decision.verdict in before, (number, before)
+            if decision.verdict is Verdict.OK:
+                lease_us = now_us + LEASE_US if leases else 1 << 62
+                model.held[asked.request_id] = Held(now_us, amount, lease_us)
+            elif decision.verdict in (Verdict.REQUESTS, Verdict.TOKENS):
+                _check_wait(model, decision, now_us, amount)
+            _check_left(model, decision, now_us)
+        elif kind == "renew":
+            for name in running:
+                subject.renew(name, now_us)
+                model.held[name].lease_us = max(model.held[name].lease_us, now_us + LEASE_US)
+        elif running:
+            held = model.held[running[amount % len(running)]]
+            held.settled = True
+            held.undone = kind == "undo"
+            held.tokens = 0 if held.undone else amount
+            model.used += held.tokens
+            subject.settle(running[amount % len(running)], None if held.undone else amount)
+
+
+def _fields(asked: Grant) -> dict[str, object]:
+    return {name: getattr(asked, name) for name in Grant.__slots__}
+
+
+def _check_wait(model: Model, decision: Decision, now_us: int, tokens: int) -> None:
+    """The wait is right to the microsecond, unless the request never fits."""
+    never = (model.limits.rpm == 0) or tokens > (
+        model.limits.tpm if model.limits.tpm is not None else tokens
+    )
+    if never:
+        return
+    timed = {Verdict.REQUESTS, Verdict.TOKENS}
+    then_us = now_us + round(decision.wait_s * US)
+    assert not timed & model.verdicts(then_us, tokens)
+    assert timed & model.verdicts(then_us - 1, tokens)
+
+
+def _check_left(model: Model, decision: Decision, now_us: int) -> None:
+    requests, tokens = model.left(now_us)
+    if decision.standing.requests is not None:
+        assert requests == decision.standing.requests.remaining
+    if decision.standing.tokens is not None:
+        assert tokens == decision.standing.tokens.remaining
+
+
+@given(limits=limits_, steps=steps_)
+@examples(
+    max_examples=150,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+def test_redis_decides_as_the_model_does(
+    store: redis.Redis, limits: Limits, steps: list[tuple[str, int]]
+) -> None:
+    key = f"key-{next(_names)}"
+    model = Model(limits)
+    play(RedisSubject(store, limits), model, steps, key)
+    store.delete("nf:gate:1:usage:" + MONTH)
+
+
+@given(limits=limits_, steps=steps_)
+@examples(max_examples=300, deadline=None)
+def test_a_process_without_redis_decides_as_the_model_does(
+    limits: Limits, steps: list[tuple[str, int]]
+) -> None:
+    play(LocalSubject(), Model(Limits(limits.rpm, limits.tpm, limits.par)), steps, "key")
+
+
+@given(gaps_us=st.lists(st.integers(0, 12 * US), min_size=30, max_size=60))
+@examples(
+    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_no_sixty_seconds_admit_more_than_the_limit_and_none_admit_less(
+    store: redis.Redis, gaps_us: list[int]
+) -> None:
+    """Whatever refusal there was: in the 60 s before it, exactly the limit was let in."""
+    key, subject = f"key-{next(_names)}", RedisSubject(store, Limits(rpm=4))
+    admitted: list[int] = []
+    for at_us in itertools.accumulate(gaps_us, initial=START_US):
+        decision = subject.reserve(grant(key, rpm=4), at_us)
+        before = [at for at in admitted if at > at_us - WINDOW_US]
+        assert (decision.verdict is Verdict.OK) == (len(before) < 4)
+        if decision.verdict is Verdict.OK:
+            admitted.append(at_us)
+    for at_us in admitted:
+        assert sum(at_us <= other < at_us + WINDOW_US for other in admitted) <= 4
+
+
+@pytest.mark.parametrize("edge_us", [-1, 0, 1])
+def test_a_burst_across_a_windows_edge_stays_within_the_limit(
+    store: redis.Redis, name: str, edge_us: int
+) -> None:
+    """A fixed window would let twenty in within two seconds."""
+    subject = RedisSubject(store, Limits(rpm=10))
+
+    def burst(at_us: int, size: int) -> int:
+        decisions = [subject.reserve(grant(name, rpm=10), at_us) for _ in range(size)]
+        return sum(decision.verdict is Verdict.OK for decision in decisions)
+
+    minute_us = START_US - START_US % WINDOW_US
+    assert 10 == burst(minute_us + WINDOW_US - US, 60)
+    assert 0 == burst(minute_us + WINDOW_US + US, 60)
+    again_us = minute_us + 2 * WINDOW_US - US + edge_us
+    assert (0 if edge_us < 0 else 10) == burst(again_us, 60)
+
+
+@pytest.mark.parametrize(("tokens", "wait_s"), [(10, 40), (11, 50), (20, 50)])
+def test_tokens_wait_for_as_many_of_the_oldest_as_they_need(
+    store: redis.Redis, name: str, tokens: int, wait_s: int
+) -> None:
+    """Ten were used 20 s ago, ten 10 s ago, and twenty are the limit."""
+    for subject in (RedisSubject(store, Limits()), LocalSubject()):
+
+        def asked_at(seconds: int, tokens: int, subject: Subject = subject) -> Decision:
+            wanted = grant(name, tpm=20, input_tokens=tokens, output_tokens=0)
+            return subject.reserve(wanted, START_US + seconds * US)
+
+        for seconds in (0, 10):
+            assert Verdict.OK is asked_at(seconds, 10).verdict
+        refused = asked_at(20, tokens)
+        assert (Verdict.TOKENS, wait_s) == (refused.verdict, refused.wait_s)
+
+
+def test_what_a_killed_gate_held_is_free_when_its_lease_ends(store: redis.Redis, name: str) -> None:
+    subject = RedisSubject(store, Limits(par=1))
+
+    def verdict_at(at_us: int) -> Verdict:
+        return subject.reserve(grant(name, par=1), at_us).verdict
+
+    assert Verdict.OK is verdict_at(START_US)
+    assert Verdict.PARALLEL is verdict_at(START_US + LEASE_US - 1)
+    assert Verdict.OK is verdict_at(START_US + LEASE_US)
+
+
+def test_a_request_that_outlived_its_lease_is_counted_again_once_it_is_renewed(
+    store: redis.Redis, name: str
+) -> None:
+    """Its gate could not reach Redis for a while, but the engine went on with it."""
+    subject, asked = RedisSubject(store, Limits()), grant(name, month=40)
+    subject.reserve(asked, START_US)
+    later_us = START_US + 2 * LEASE_US
+    other = grant(name, month=25)
+    assert Verdict.OK is subject.reserve(other, later_us).verdict
+    subject.settle(other.request_id, 0)
+    subject.renew(asked.request_id, later_us)
+    assert Verdict.MONTH is subject.reserve(grant(name, month=49), later_us).verdict
+    assert Verdict.PARALLEL is subject.reserve(grant(name, par=1), later_us).verdict
+
+
+def test_everything_but_usage_expires_by_itself(store: redis.Redis, name: str) -> None:
+    subject = RedisSubject(store, Limits())
+    asked = grant(name)
+    subject.reserve(asked, START_US)
+    subject.renew(asked.request_id, START_US)
+    for key in store.keys("*"):
+        assert 0 < store.pttl(key) <= 75_000, key
+    subject.settle(asked.request_id, 3)
+    left = {key.decode(): store.ttl(key) for key in store.keys("*")}
+    assert 400 * 86_400 - 5 < left.pop("nf:gate:1:usage:" + MONTH) <= 400 * 86_400
+    assert all(0 < ttl <= 900 for ttl in left.values())
+
+
+def test_another_gates_settlement_of_the_same_request_id_changes_nothing(
+    store: redis.Redis, name: str
+) -> None:
+    """A second use of a grant was refused: what its gate sends must not free the first one's."""
+    subject, asked = RedisSubject(store, Limits(par=1)), grant(name, par=1)
+    subject.reserve(asked, START_US)
+    other = Holder(asked, "another token", MONTH, Keys.of("acme", name), 15)
+    assert 0 == store.execute_command(*other.settle(Outcome(9)))
+    assert Verdict.PARALLEL is subject.reserve(grant(name, par=1), START_US).verdict
+
+
+def test_keys_and_tenants_are_apart_whatever_their_names_hold() -> None:
+    names = [("a/b", "c"), ("a", "b/c"), ("a:b", "c"), ("a", "b:c"), ("ä", "c"), ("a%2Fb", "c")]
+    assert len(names) == len({Keys.of(*each) for each in names})
