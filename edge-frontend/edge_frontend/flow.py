@@ -9,6 +9,7 @@ import functools
 import json
 
 from . import account, admin, back, cache, flight, forward, headers, health, prompt, revocations
+from .description import DOCUMENT
 from .errors import (
     EdgeError,
     Forbidden,
@@ -155,6 +156,8 @@ async def _dispatch(x: Exchange) -> Reply:
         return await models(x)
     if path == "/healthz":
         return respond(x, 200, {"status": "ok"})
+    if path == "/openapi.json":
+        return respond(x, 200, DOCUMENT)
     if path == "/readyz":
         return respond(x, *await health.ready(x))
     return respond(x, *await admin.handle(x))
