@@ -18,8 +18,9 @@ from spin_sdk.wit.imports import wasi_random_random_0_3_0 as random
 
 from edge_frontend import flow, rehearsal, settings
 from edge_frontend.adapters.wasi_clock import WasiClock
-from edge_frontend.adapters.wasi_http import WasiInbound, WasiUpstream, respond
+from edge_frontend.adapters.wasi_http import WasiInbound, respond
 from edge_frontend.adapters.wasi_redis import WasiRedis
+from edge_frontend.adapters.wasi_upstream import WasiUpstream
 from edge_frontend.errors import EdgeError
 from edge_frontend.exchange import Exchange, Instance
 from edge_frontend.ports import Ports, Reply, Store

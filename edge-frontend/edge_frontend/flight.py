@@ -62,6 +62,7 @@ class Lead:
     _was_followed: bool = False
     _seen: bytearray = field(default_factory=bytearray)
     _published: int = 0
+    _asked_ms: float = -QUIET_MS
     _heard_ms: float = 0.0
 
     def __post_init__(self) -> None:
@@ -79,9 +80,11 @@ class Lead:
         What a store that fails for a moment did not take is published by the next tick; the lead
         is lost when the lease is, which may last as long as that.
         """
-        quiet_ms = self.x.ports.clock.now_ms() - self._heard_ms
-        if self.lost or (quiet_ms < QUIET_MS and not self.followed and not is_alone):
+        now_ms = self.x.ports.clock.now_ms()
+        is_quiet = now_ms - self._asked_ms < QUIET_MS and not self.followed and not is_alone
+        if self.lost or is_quiet:
             return
+        self._asked_ms = now_ms
         lease_ms = self.x.settings.lease_ms
         publishing, seen = self.followed, len(self._seen)
         operations: list[Operation] = [

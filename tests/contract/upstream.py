@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from edge_frontend.errors import UpstreamBroke, UpstreamError, UpstreamTimeout, UpstreamUnreachable
-from edge_frontend.ports import Answer, Call, Clock, Last, Upstream
+from edge_frontend.ports import Answer, Call, Clock, Last, Sink, Upstream
 
 SHORT_MS = 200
 BODY = b"data: one\n\ndata: two\n\n"
@@ -25,24 +25,10 @@ SCENES = {
 }
 
 Caller = Callable[[str], Call]
+# A sink of the host, and what ends it and gives what arrived at its other end.
+Pipe = Callable[[], tuple[Sink, Callable[[], Awaitable[bytes]]]]
 Check = Callable[[Upstream, Clock, Caller], Awaitable[None]]
-
-
-class Gathering:
-    """A sink that keeps what is written."""
-
-    def __init__(self) -> None:
-        self.data = b""
-
-    async def write(self, data: bytes) -> bool:
-        self.data += data
-        return True
-
-    async def is_there(self) -> bool:
-        return True
-
-    def abort(self) -> None:
-        raise AssertionError("nobody asked for that")
+Pouring = Callable[[Upstream, Caller, Pipe], Awaitable[None]]
 
 
 async def read_all(answer: Answer) -> bytes:
@@ -59,19 +45,6 @@ async def a_whole_answer_is_read(upstream: Upstream, clock: Clock, call: Caller)
     assert b"yes" in [value for name, value in answer.headers if name == "x-seen"]
     assert await read_all(answer) == BODY
     answer.body.close()
-
-
-async def a_whole_answer_is_poured(upstream: Upstream, clock: Clock, call: Caller) -> None:
-    answer, sink, taken = await upstream.send(call("whole")), Gathering(), []
-
-    def feed(data: bytes) -> bytes:
-        taken.append(data)
-        return data.upper() if data else Last(b"end")
-
-    await answer.body.pour(sink, feed)
-    answer.body.close()
-    assert b"".join(taken) == BODY
-    assert sink.data == BODY.upper() + b"end"
 
 
 async def an_error_status_is_an_answer(upstream: Upstream, clock: Clock, call: Caller) -> None:
@@ -115,6 +88,44 @@ async def a_close_ends_a_read_that_waits(upstream: Upstream, clock: Clock, call:
     await fails(reading, UpstreamError)
 
 
+async def a_whole_answer_is_poured(upstream: Upstream, call: Caller, pipe: Pipe) -> None:
+    answer, (sink, arrived), taken = await upstream.send(call("whole")), pipe(), list[bytes]()
+
+    def feed(data: bytes) -> bytes:
+        taken.append(data)
+        return data.upper() if data else Last(b"end")
+
+    await answer.body.pour(sink, feed)
+    answer.body.close()
+    assert b"".join(taken) == BODY
+    assert await arrived() == BODY.upper() + b"end"
+
+
+async def a_pouring_ends_when_it_had_enough(upstream: Upstream, call: Caller, pipe: Pipe) -> None:
+    answer, (sink, arrived) = await upstream.send(call("stalls")), pipe()
+    await answer.body.pour(sink, lambda data: Last(b"enough"))
+    answer.body.close()
+    assert await arrived() == b"enough"
+
+
+async def what_came_is_poured_before_a_body_breaks_off(
+    upstream: Upstream, call: Caller, pipe: Pipe
+) -> None:
+    answer, (sink, arrived) = await upstream.send(call("breaks")), pipe()
+    await fails(answer.body.pour(sink, lambda data: b"+" if data else b""), UpstreamBroke)
+    answer.body.close()
+    assert set(await arrived()) == {ord("+")}
+
+
+async def a_close_ends_a_pouring_that_waits(upstream: Upstream, call: Caller, pipe: Pipe) -> None:
+    answer, (sink, arrived) = await upstream.send(call("stalls")), pipe()
+    pouring = asyncio.ensure_future(answer.body.pour(sink, lambda data: data))
+    await asyncio.sleep(0)
+    answer.body.close()
+    await fails(pouring, UpstreamError)
+    await arrived()
+
+
 async def fails(work: Awaitable[object], error: type[Exception]) -> None:
     """Assert that it raises this error."""
     try:
@@ -126,11 +137,16 @@ async def fails(work: Awaitable[object], error: type[Exception]) -> None:
 
 CHECKS: tuple[Check, ...] = (
     a_whole_answer_is_read,
-    a_whole_answer_is_poured,
     an_error_status_is_an_answer,
     nobody_there_is_unreachable,
     no_head_in_time_is_a_timeout,
     a_body_that_breaks_off_is_no_clean_end,
     silence_in_a_body_is_a_timeout,
     a_close_ends_a_read_that_waits,
+)
+POURING: tuple[Pouring, ...] = (
+    a_whole_answer_is_poured,
+    a_pouring_ends_when_it_had_enough,
+    what_came_is_poured_before_a_body_breaks_off,
+    a_close_ends_a_pouring_that_waits,
 )

@@ -158,3 +158,9 @@ async def within(work: Coroutine[Any, Any, T], limit_ms: float) -> T:
 def new_future() -> asyncio.Future[Any]:
     """A future of the loop."""
     return asyncio.get_running_loop().create_future()
+
+
+async def write_whole(writer: Any, data: bytes) -> None:
+    """Write everything, then drop the writer; nobody reading is no failure."""
+    with writer:
+        await writer.write_all(data)
