@@ -10,6 +10,7 @@
     ├── NotFound                  404  not_found
     │   └── ModelNotFound         404  model_not_found
     ├── MethodNotAllowed          405  method_not_allowed
+    ├── KeysUnavailable           503  issuer_unavailable    (a token's issuer; with Retry-After)
     ├── Misconfigured             503  misconfigured
     ├── StoreDown                 503  store_unavailable     (never reaches a chat client)
     └── UpstreamError             502  upstream_error
@@ -75,13 +76,17 @@ class ContextTooLong(BadRequest):
 
 
 class ContentPolicyViolation(BadRequest):
-    """A rule of the guardrails blocks a request or an answer; the text names the rule alone."""
+    """A rule of the guardrails blocks a request or an answer."""
 
     code = "content_policy_violation"
+    rule = ""
 
-    def __init__(self, rule: str) -> None:
-        super().__init__(f"The content policy does not allow this: rule `{rule}`.")
-        self.rule = rule
+    @classmethod
+    def of(cls, rule: str) -> ContentPolicyViolation:
+        """The error that names a rule, and nothing of what it found."""
+        error = cls(f"The content policy does not allow this: rule `{rule}`.")
+        error.rule = rule
+        return error
 
 
 class BodyTooLarge(BadRequest):
@@ -120,6 +125,17 @@ class MethodNotAllowed(EdgeError):
     status = 405
     type = "invalid_request_error"
     code = "method_not_allowed"
+
+
+class KeysUnavailable(EdgeError):
+    """The keys of a token's issuer are not to be had, so nobody can say whether it is right."""
+
+    status = 503
+    code = "issuer_unavailable"
+    stage = "authenticate"
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, headers=(("retry-after", "3"),))
 
 
 class Misconfigured(EdgeError):

@@ -83,6 +83,7 @@ _IBAN_CHARS = {
     "TL": 23, "TN": 24, "TR": 26, "UA": 29, "VA": 22, "VG": 24, "XK": 20, "YE": 30,
 }  # fmt: skip
 
+_DIGITS = tuple("0123456789")
 _URL64 = r"[A-Za-z0-9_-]"
 _ARMOUR = r"[A-Za-z0-9+/=:,.()\s\\]"  # with the backslash of an escaped line end
 
@@ -97,13 +98,14 @@ DETECTORS = {
         r"(?<![\w+])(?:\+(?:[ .()/-]{0,2}[0-9]){8,15}"
         r"|\(?[2-9][0-9]{2}\)?[ .-]{1,2}[0-9]{3}[ .-][0-9]{4})(?![0-9])",
         phone,
+        _DIGITS,
     ),
     # In one row, or in groups of four or as American Express and Diners Club print them.
     "card": Detector(
-        r"(?<![0-9])(?:[0-9]{13,19}|[0-9]{4}(?:[ -][0-9]{3,6}){2,4})(?![0-9])", card
+        r"(?<![0-9])(?:[0-9]{13,19}|[0-9]{4}(?:[ -][0-9]{3,6}){2,4})(?![0-9])", card, _DIGITS
     ),
     "iban": Detector(
-        r"(?<![A-Za-z0-9])[A-Z]{2}[0-9]{2}(?: ?[A-Z0-9]){11,30}(?![A-Za-z0-9])", iban
+        r"(?<![A-Za-z0-9])[A-Z]{2}[0-9]{2}(?: ?[A-Z0-9]){11,30}(?![A-Za-z0-9])", iban, _DIGITS
     ),
     "nearfar_key": Detector(rf"nf_eyJ{_URL64}{{16,1960}}\.{_URL64}{{43}}", needs=("nf_",)),
     "aws_key": Detector(

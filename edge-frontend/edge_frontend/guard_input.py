@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from . import untrusted
 from .errors import ContentPolicyViolation
 from .guard_rules import Group, Rules
 from .guard_scan import Scanner, masked
@@ -39,9 +40,9 @@ def check(fields: dict[str, Any], rules: Rules) -> Checked:
     """
     messages = fields["messages"]
     if len(messages) > rules.most_messages:
-        raise ContentPolicyViolation(LARGEST)
+        raise ContentPolicyViolation.of(LARGEST)
     if rules.system_policy == "refuse" and any(message["role"] in _ROLES for message in messages):
-        raise ContentPolicyViolation(SYSTEM)
+        raise ContentPolicyViolation.of(SYSTEM)
     look = _Look(rules)
     passed = {name: fields[name] if name == "model" else look.at(fields[name]) for name in fields}
     return Checked(passed, tuple(sorted(look.fired)))
@@ -93,10 +94,10 @@ class _Look:
     def _text(self, text: str) -> str:
         self._left_bytes -= len(text.encode("utf-8", "surrogatepass"))
         if self._left_bytes < 0:
-            raise ContentPolicyViolation(LARGEST)
+            raise ContentPolicyViolation.of(LARGEST)
         is_json = _is_json(text)
         for group in (self._rules.input_watch, self._rules.input):
-            if not any(rule.may_be_in(text) or is_json for rule in group.rules):
+            if not is_json and not group.needed.search(text):
                 continue
             if is_json:
                 read = Json(group, self.fired.add)
@@ -152,9 +153,11 @@ def _is_json(text: str) -> bool:
     """Whether a text is a JSON object or list."""
     if text[:1] not in "{[ \t\r\n" or not text.strip().startswith(("{", "[")):
         return False
+    if untrusted.nests_too_deep(text.encode(errors="surrogatepass")):
+        return False
     try:
         json.loads(text)
-    except (ValueError, RecursionError):
+    except ValueError:
         return False
     return True
 

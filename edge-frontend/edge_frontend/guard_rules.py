@@ -66,20 +66,29 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Rules that look at the same texts; `viable` is that of them all."""
+    """Rules that look at the same texts.
+
+    `viable` finds where a text may begin a match of one of them, and `needed` what the matches of
+    all of them have: a text without has none.
+    """
 
     rules: tuple[Rule, ...]
     viable: re.Pattern[str]
+    needed: re.Pattern[str]
 
     @staticmethod
     def of(rules: list[Rule], *actions: str) -> Group:
         """Those of the rules that have one of these actions."""
         chosen = tuple(rule for rule in rules if rule.action in actions)
-        sources = [_scoped(rule) for rule in chosen]
-        return Group(chosen, re.compile("|".join([r"\Z", *sources])) if sources else _NOTHING)
+        if not chosen:
+            return _EMPTY
+        needs = sorted({re.escape(need) for rule in chosen for need in rule.needs})
+        anything = not all(rule.needs for rule in chosen)
+        viable = "|".join([r"\Z", *(_scoped(rule) for rule in chosen)])
+        return Group(chosen, re.compile(viable), re.compile("" if anything else "|".join(needs)))
 
 
-_EMPTY = Group((), _NOTHING)
+_EMPTY = Group((), _NOTHING, _NOTHING)
 
 
 @dataclass(frozen=True, slots=True)

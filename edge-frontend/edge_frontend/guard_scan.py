@@ -49,7 +49,7 @@ class Scanner:
             frontier = found.start() if found else len(text)
         if frontier == start:
             return []
-        spans = self._spans(frontier)
+        spans = self._spans(frontier) if self._group.needed.search(text) else []
         pieces = self._pieces(spans, frontier) if spans or self._covered > start else None
         self._forget(frontier)
         return pieces if pieces is not None else [(frontier - start, None)]
@@ -64,7 +64,7 @@ class Scanner:
             while (span := rule.find(self._text, end, frontier)) is not None:
                 if rule.action == "block":
                     self._note(rule.name)
-                    raise ContentPolicyViolation(rule.name)
+                    raise ContentPolicyViolation.of(rule.name)
                 spans.append((*span, rule))
                 end = self._ends[rule.name] = span[1]
         spans.sort(key=lambda span: span[0])

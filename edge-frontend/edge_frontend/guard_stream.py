@@ -115,7 +115,7 @@ class OutputGuard:
         return {**choice, "delta": {}}
 
     def _without_spelling(self, choice: Chunk) -> Chunk:
-        if not self._rules.output.rules or not _SPELLS_IT & choice.keys():
+        if not self._rules.output.rules or _SPELLS_IT.isdisjoint(choice):
             return choice
         return {name: None if name in _SPELLS_IT else value for name, value in choice.items()}
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from gpu_backend.errors import GpuBackendError
-from gpu_backend.spec import ServingSpec
+from gpu_backend.spec import GATE, ServingSpec
 
 MODULE = "vllm.entrypoints.openai.api_server"
 
@@ -70,6 +70,10 @@ def environment(spec: ServingSpec, *, api_key: str | None = None) -> dict[str, s
     found = {"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
     if api_key is not None:
         found["VLLM_API_KEY"] = api_key
+    if GATE in spec.middleware:
+        # The gate lets in what the engine will take: both bounds count choices.
+        found["NEARFAR_GATE_MAX_RUNNING"] = str(spec.max_num_seqs)
+        found["NEARFAR_GATE_MAX_WAITING"] = str(spec.max_num_queued_reqs - spec.max_num_seqs)
     if spec.device == "cpu":
         found["VLLM_CPU_KVCACHE_SPACE"] = str(spec.cpu_kv_cache_gib)
         # Binding threads to cores fails where the machine shows only some of its cores.

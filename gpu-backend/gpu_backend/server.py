@@ -34,9 +34,9 @@ ANSWER_TIMEOUT_S = 60.0
 # How long the guard may take beyond the grace to end what is left.
 KILL_TIMEOUT_S = 10.0
 
-# A VLLM_PORT or the like from elsewhere would change the server, a PYTHONPATH its imports, and
-# PYTHONDONTWRITEBYTECODE would double the time of its imports.
-_NOT_INHERITED = re.compile(r"VLLM_|PYTHON|VIRTUAL_ENV")
+# A VLLM_PORT or the like from elsewhere would change the server or its gate, a PYTHONPATH its
+# imports, and PYTHONDONTWRITEBYTECODE would double the time of its imports.
+_NOT_INHERITED = re.compile(r"VLLM_|NEARFAR_GATE_|PYTHON|VIRTUAL_ENV")
 _LOG_PREFIX = re.compile(r"^\(\w+ pid=\d+\) +(\w+ [\d-]+ [\d:]+ \[[^\]]*\] ?)?")
 _CAUSE = re.compile(r"\b\w*(Error|Exception|error)\b: *\S")
 
@@ -90,22 +90,24 @@ def start(
     host: str = "127.0.0.1",
     port: int = 0,
     api_key: str | None = None,
+    gate: Mapping[str, str] | None = None,
     ready_timeout_s: float = READY_TIMEOUT_S,
     progress: ProgressCallback = silent,
 ) -> Server:
     """Start vLLM for `spec` with the interpreter of its environment, and return when it answers.
 
-    Port 0 takes a free one. The log file is written anew. Raises PortTakenError,
-    ServerDiedError, ServerRefusedError or ServerTimeoutError; nothing is left running then.
+    Port 0 takes a free one. The log file is written anew. `gate` holds the settings of the gate
+    (NEARFAR_GATE_*) where the spec is gated. Raises PortTakenError, ServerDiedError,
+    ServerRefusedError or ServerTimeoutError; nothing is left running then.
     """
     port = _free_port(host, port)
     flags = command.flags(spec, host=host, port=port, model_dir=model_dir)
-    extra = command.environment(spec, api_key=api_key)
+    extra = command.environment(spec, api_key=api_key) | dict(gate or {})
     if spec.middleware:
         extra["PYTHONPATH"] = str(PACKAGE_ROOT)
     return launch(
         command.module_argv(python, flags),
-        target=Target(host, port, spec.served_name, api_key),
+        target=Target(host, port, spec.served_name, api_key, extra.get("NEARFAR_GATE_SECRET")),
         environment=extra,
         log=log,
         ready_timeout_s=ready_timeout_s,

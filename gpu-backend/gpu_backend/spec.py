@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Literal
 
 from gpu_backend.errors import GpuBackendError, SpecError
@@ -29,6 +29,9 @@ NOT_IN_ANSWER = frozenset(
     }
 )
 
+# The gate (docs/gate.md): it decides who is answered, never what is answered.
+GATE = "gpu_backend.gate.Gate"
+
 _DOTTED_CLASS = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
 _POSITIVE = "must be a positive whole number"
 _BRANCHES = ("main", "master", "HEAD", "latest")
@@ -43,9 +46,10 @@ class ServingSpec:
     `revision` pins the weights: a commit of the model hub, or the package that carries them.
     `context_tokens` is prompt plus answer. `gpu_memory_utilization` is the share of GPU memory
     that vLLM may take (None on a CPU, where `cpu_kv_cache_gib` sizes the cache instead).
-    `max_num_queued_reqs` counts waiting and running requests, `max_num_queued_tokens` prompt
-    tokens not yet prefilled; beyond either vLLM answers 503. `middleware` names ASGI classes
-    that vLLM loads into its own server.
+    `max_num_queued_reqs` counts waiting and running requests, each of n choices, and is the
+    gate's bound too; `max_num_queued_tokens` counts prompt tokens not yet prefilled; beyond
+    either vLLM answers 503. `middleware` names ASGI classes that vLLM loads into its own server,
+    the last one outermost.
     """
 
     profile: str
@@ -78,8 +82,14 @@ class ServingSpec:
     def serving_hash(self) -> str:
         """16 hex digits over every field that can change an answer."""
         fields = {k: v for k, v in asdict(self).items() if k not in NOT_IN_ANSWER}
+        fields["middleware"] = [name for name in self.middleware if name != GATE]
         canonical = json.dumps(fields, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()[:16]
+
+    def gated(self) -> ServingSpec:
+        """The same served behind the gate, which answers before every other middleware."""
+        others = tuple(name for name in self.middleware if name != GATE)
+        return replace(self, middleware=(*others, GATE))
 
 
 def _checks(spec: ServingSpec) -> dict[str, tuple[bool, str]]:
@@ -182,7 +192,8 @@ def _qwen_rtx4000ada() -> ServingSpec:
         context_tokens=8192,
         max_num_seqs=16,
         gpu_memory_utilization=0.92,
-        max_num_queued_reqs=64,
+        # Half as many may wait as run: who waits then waits for about half an answer.
+        max_num_queued_reqs=24,
         max_num_queued_tokens=65536,
         tool_call_parser="hermes",
     )
@@ -199,7 +210,7 @@ def _cpu_small() -> ServingSpec:
         context_tokens=2048,
         max_num_seqs=8,
         cpu_kv_cache_gib=1,
-        max_num_queued_reqs=64,
+        max_num_queued_reqs=12,
         max_num_queued_tokens=32768,
         enforce_eager=True,
     )

@@ -116,6 +116,14 @@ def test_a_request_that_is_too_large_is_refused(rules: Rules, messages: list[Any
     assert (400, "content_policy_violation") == (raised.value.status, raised.value.code)
 
 
+def test_the_size_is_that_of_all_texts_and_names() -> None:
+    fields = {"model": "m", "messages": [user("é" * 10)]}
+    size = len("messagesroleusercontent") + 20
+    with pytest.raises(ContentPolicyViolation):
+        check(fields, small(most_bytes=size - len("messages") - 1))
+    assert fields == check(fields, small(most_bytes=size - len("messages"))).fields
+
+
 def test_a_block_names_the_rule_and_nothing_of_the_text() -> None:
     text = "-----BEGIN PRIVATE KEY-----\nMIIEsecret"
     with pytest.raises(ContentPolicyViolation) as raised:

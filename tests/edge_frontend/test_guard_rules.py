@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -11,6 +12,8 @@ from hypothesis import strategies as st
 from edge_frontend.guard_detectors import DETECTORS, card, iban
 from edge_frontend.guard_pattern import BadPattern, parse
 from edge_frontend.guard_rules import RULES, BadRules, read
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "guardrails.md"
 
 
 def rule(*lines: str) -> bytes:
@@ -129,3 +132,12 @@ def test_a_checksum_decides_how_much_of_a_number_is_one() -> None:
     assert 0 == card("4111 1111 1111 1112")
     assert len("DE89 3704 0044 0532 0130 00") == iban("DE89 3704 0044 0532 0130 00 AND SO ON")
     assert 0 == iban("DE88 3704 0044 0532 0130 00")
+
+
+def test_the_documents_example_is_a_file_of_rules() -> None:
+    text = DOCUMENT.read_text()
+    lines = [line[4:] for line in text.splitlines() if line.startswith("    ")]
+    rules = read("example", "\n".join(lines).encode())
+    assert ["codename"] == [rule.name for rule in rules.input.rules]
+    assert {name for name in DETECTORS if f"`{name}`" in text} == set(DETECTORS)
+    assert {name for name in RULES if f"`{name}`" in text} == set(RULES)

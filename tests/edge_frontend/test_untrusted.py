@@ -60,7 +60,7 @@ def test_brackets_that_never_close_are_refused_before_they_are_read(deep: bytes)
 
 @pytest.mark.parametrize("coding", ["utf-16", "utf-16-be", "utf-32-le", "latin-1"])
 def test_another_coding_is_no_json(coding: str) -> None:
-    with pytest.raises(ValueError, match="."):
+    with pytest.raises(ValueError, match=r"decode|Expecting|Extra"):
         untrusted.loads('{"a": "é"}'.encode(coding))
 
 

@@ -31,9 +31,13 @@ _counter = itertools.count()
 
 
 class Engine:
-    """The application. `seen` holds the headers of each request, `sent` the bytes it answered."""
+    """The application. `seen` holds the headers of each request, `sent` the bytes it answered.
 
-    def __init__(self) -> None:
+    For a long run, `keep` lets it forget both.
+    """
+
+    def __init__(self, *, keep: bool = True) -> None:
+        self.keep = keep
         self.seen: list[dict[str, str]] = []
         self.sent: list[bytes] = []
         self.running = 0
@@ -43,6 +47,9 @@ class Engine:
         if scope["type"] == "lifespan":
             await _live(receive, send)
             return
+        if not self.keep:
+            self.seen.clear()
+            self.sent.clear()
         self.seen.append({k.decode(): v.decode() for k, v in scope["headers"]})
         asked = json.loads(await _body(receive) or b"{}")
         self.running += 1

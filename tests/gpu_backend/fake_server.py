@@ -84,7 +84,9 @@ def main(port: int, mode: str) -> None:
     for line in LINES:
         print(line, flush=True)
         time.sleep(0.3)
-    environment = {k: v for k, v in os.environ.items() if k.startswith(("VLLM_", "PYTHON"))}
+    environment = {
+        k: v for k, v in os.environ.items() if k.startswith(("VLLM_", "PYTHON", "NEARFAR_"))
+    }
     Path(f"environment-{port}.json").write_text(json.dumps(environment))
     Handler.mode = mode
     http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler).serve_forever()

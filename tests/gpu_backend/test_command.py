@@ -26,7 +26,7 @@ def test_the_gpu_flags_say_what_the_spec_says() -> None:
         "--port": "8000",
         "--max-model-len": "8192",
         "--max-num-seqs": "16",
-        "--max-num-queued-reqs": "64",
+        "--max-num-queued-reqs": "24",
         "--max-num-queued-tokens": "65536",
         "--dtype": "bfloat16",
         "--seed": "0",
@@ -68,6 +68,16 @@ def test_each_middleware_is_loaded_in_its_order() -> None:
     assert ["first.of.Two", "second.of.Two"] == [
         flags[at + 1] for at, flag in enumerate(flags) if flag == "--middleware"
     ]
+
+
+def test_a_gated_engine_tells_its_gate_the_same_bounds() -> None:
+    flags = command.flags(QWEN.gated(), host="h", port=1)
+    told = command.environment(QWEN.gated())
+    assert "gpu_backend.gate.Gate" == value_of(flags, "--middleware")
+    bound = int(told["NEARFAR_GATE_MAX_RUNNING"]) + int(told["NEARFAR_GATE_MAX_WAITING"])
+    assert value_of(flags, "--max-num-seqs") == told["NEARFAR_GATE_MAX_RUNNING"]
+    assert value_of(flags, "--max-num-queued-reqs") == str(bound)
+    assert not [name for name in command.environment(QWEN) if "GATE" in name]
 
 
 def test_the_api_key_stands_in_the_environment_and_in_no_flag() -> None:

@@ -184,6 +184,7 @@ def test_settings_of_other_programs_do_not_reach_the_server(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("VLLM_PORT", "tcp://10.0.0.1:80")
+    monkeypatch.setenv("NEARFAR_GATE_SECRET", "of another gate")
     monkeypatch.setenv("PYTHONPATH", str(here))
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     with launch(here, "good", key="k") as running:

@@ -131,3 +131,15 @@ def test_the_serving_hash_differs_between_profiles_and_stays_the_same_between_ca
     hashes = {spec.profile(name).serving_hash for name in spec.PROFILES}
     assert len(spec.PROFILES) == len(hashes)
     assert hashes == {spec.profile(name).serving_hash for name in spec.PROFILES}
+
+
+def test_the_gate_changes_no_answer_and_so_no_hash() -> None:
+    small = spec.profile("cpu-small")
+    assert small.gated().serving_hash == small.serving_hash
+    other = replace(small, middleware=("some.other.Class",))
+    assert other.serving_hash != small.serving_hash
+
+
+def test_the_gate_stands_before_every_other_middleware_and_once() -> None:
+    small = replace(spec.profile("cpu-small"), middleware=(spec.GATE, "some.other.Class"))
+    assert ("some.other.Class", spec.GATE) == small.gated().gated().middleware

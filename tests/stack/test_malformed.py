@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import httpx
 import pytest
@@ -27,7 +26,7 @@ async def test_every_reply_is_an_error_object_or_a_right_answer(alone: Alone) ->
     outcome = await run(alone.edge.url, Maker(alone.key), COUNT, print)
     faults = alone.faults()
     assert COUNT == outcome.sent
-    assert not outcome.wrong_count and not faults, "\n".join(lines(outcome, faults))
+    assert (0, []) == (outcome.wrong_count, faults), "\n".join(lines(outcome, faults))
     # The run has seen both ways out, or it would prove nothing.
     ends = {end for _, end in outcome.ends}
     assert {"200", "400", "401", "404", "405", "413", "closed", "host 400"} <= ends

@@ -70,6 +70,12 @@ class Refusal(Exception):
         return json.dumps({"error": error}, separators=(",", ":")).encode()
 
 
+class TooManyChoices(Refusal):
+    status = 400
+    type = "invalid_request_error"
+    code = "too_many_choices"
+
+
 class Unauthorized(Refusal):
     status = 401
     type = "authentication_error"

@@ -10,7 +10,8 @@ request takes one place for each choice it asks for. The rules, in order:
 4. A tenant that would hold more than an equal share of all places (places over tenants in
    flight) may not enter while another has something in flight.
 
-A request that asks for more than all the room there is gets in when nothing else is in flight.
+A request for which there is never room by these rules gets in when nothing else is in flight,
+unless the engine would refuse it even then.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from gpu_backend.gate.answers import Overloaded
+from gpu_backend.gate.answers import Overloaded, TooManyChoices
 from gpu_backend.grant import BATCH, INTERACTIVE
 
 WINDOW_S = 10.0
@@ -59,7 +60,13 @@ class Load:
 
         Raises:
             Overloaded: there is no place for it now; it says when there should be one.
+            TooManyChoices: there are never so many places.
         """
+        if choices > self.capacity:
+            raise TooManyChoices(
+                f"The request asks for {choices} choices; the model server takes at most "
+                f"{self.capacity} at once."
+            )
         room = self._room(tenant, priority, choices)
         if self.in_flight + choices > room and not (self.in_flight == 0 and choices > room):
             raise Overloaded(

@@ -10,6 +10,7 @@ import asyncio
 import ssl
 from collections import deque
 from collections.abc import Iterable
+from typing import cast
 from urllib.parse import urlsplit
 
 import httptools
@@ -88,8 +89,8 @@ class Connection(asyncio.Protocol):
             self.transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)  # noqa: S101 - of a stream protocol
-        self.transport = transport
+        # uvloop's transports are not of asyncio's classes.
+        self.transport = cast(asyncio.Transport, transport)
         self.open = True
 
     def data_received(self, data: bytes) -> None:

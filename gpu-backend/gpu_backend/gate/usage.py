@@ -70,7 +70,8 @@ def rows(counts: Mapping[bytes | str, bytes | str]) -> tuple[Usage, ...]:
 
 def month_of(now_s: float) -> str:
     """The month of a wall-clock time, as it names the hash."""
-    return datetime.fromtimestamp(now_s, UTC).strftime("%Y-%m")
+    now = datetime.fromtimestamp(now_s, UTC)
+    return f"{now.year}-{now.month:02}"
 
 
 def month_left_s(now_s: float) -> float:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_backend.gate.answers import Overloaded
+from gpu_backend.gate.answers import Overloaded, TooManyChoices
 from gpu_backend.gate.load import Load, Seat
 from gpu_backend.grant import BATCH, INTERACTIVE, NORMAL
 
@@ -54,15 +54,20 @@ def test_a_tenant_above_its_share_waits_for_a_seat_while_another_comes_in() -> N
     assert 1 == admitted(load, "c")
 
 
-def test_a_request_larger_than_all_room_runs_alone() -> None:
+def test_more_choices_than_there_are_places_are_never_right() -> None:
+    with pytest.raises(TooManyChoices):
+        Load(2, 1, Clock()).take("a", INTERACTIVE, 4)
+
+
+def test_a_request_for_which_there_is_never_room_runs_alone() -> None:
     load = Load(2, 1, Clock())
-    seat = load.take("a", NORMAL, 9)
+    seat = load.take("a", BATCH, 3)
     with pytest.raises(Overloaded):
         load.take("b", INTERACTIVE, 1)
     load.give_back(seat, served=True)
     fill(load, 1)
     with pytest.raises(Overloaded):
-        load.take("a", NORMAL, 9)
+        load.take("a", BATCH, 3)
 
 
 def test_a_seat_is_given_back_once() -> None:
