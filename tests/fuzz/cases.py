@@ -114,7 +114,8 @@ _VALUES = (
     b"00-" + b"A" * 32 + b"-" + b"b" * 16 + b"-01", b"no-store, no-cache", b"max-age=" + b"9" * 400,
     b"1", b"use", b"gzip", b"text/plain", b"multipart/form-data; boundary=x", b"bytes=0-1",
     b"for=1.2.3.4;by=_x", b"1.2.3.4, 5.6.7.8", b"a" * 8_000, b"\xff\xfe\x80", b"\t\tx\t", b"%00",
-    "Bearer нф_".encode(), b"Bearer " + _DEEP + b"." + _DEEP + b".x", b"trailers", b"close", b"websocket", b"x" * 300, b"=?utf-8?q?x?=",
+    "Bearer нф_".encode(), b"Bearer " + _DEEP + b"." + _DEEP + b".x",
+    b"trailers", b"close", b"websocket", b"x" * 300, b"=?utf-8?q?x?=",
 )  # fmt: skip
 
 

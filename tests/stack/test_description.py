@@ -69,10 +69,11 @@ CASES = [(*each, RIGHT) for each in OPERATIONS] + [
 def test_every_operation_keeps_its_description(
     described: BaseSchema, method: str, path: str, mode: GenerationMode
 ) -> None:
-    operation: APIOperation = described[path][method]
+    operation: APIOperation[Any, Any, Any, Any] = described[path][method]
     caller = Caller()
 
-    excluded = [negative_data_rejection] if method == "DELETE" else []  # any query is let pass
+    # Any query is let pass.
+    excluded: list[Any] = [negative_data_rejection] if method == "DELETE" else []
 
     @given(case=operation.as_strategy(generation_mode=mode).filter(_counts_are_whole))
     @settings(
@@ -83,7 +84,7 @@ def test_every_operation_keeps_its_description(
         suppress_health_check=list(HealthCheck),
         phases=[Phase.generate],
     )
-    def ask(case: schemathesis.Case) -> None:
+    def ask(case: schemathesis.Case[Any]) -> None:
         # Under the name that schemathesis leaves out to see whether a key is needed at all.
         case.call_and_validate(
             headers={"Authorization": f"Bearer {caller.key}"}, excluded_checks=excluded
@@ -92,7 +93,7 @@ def test_every_operation_keeps_its_description(
     ask()
 
 
-def _counts_are_whole(case: schemathesis.Case) -> bool:
+def _counts_are_whole(case: schemathesis.Case[Any]) -> bool:
     """JSON Schema takes 1.0 for an integer; the edge does not."""
     body = case.body if isinstance(case.body, dict) else {}
     return not any(isinstance(body.get(name), float) for name in COUNTS)
