@@ -14,7 +14,7 @@ from .kinds import KINDS, Kind
 End = Literal["pass", "fail", "not built"]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Tally:
     """A pytest plugin; `wanted` bounds the run to some kinds."""
 
