@@ -34,7 +34,7 @@ async def handle(x: Exchange) -> tuple[int, dict[str, Any]]:
         Forbidden: for a key without the permission `admin`.
         Misconfigured: when there is no store to keep the list in.
     """
-    claims = x.authenticate()
+    claims = await x.authenticate()
     if "admin" not in claims.permissions:
         raise Forbidden("This key does not have the permission `admin`.")
     try:

@@ -62,7 +62,7 @@ async def stream_back(
             x.mark("stream", "t6")
             await sink.write((_record_frame(x, carriage.head) if traced else b"") + _DONE)
         await carriage.finish()
-        log(x)
+        await end(x)
 
     x.account.status = 200
     return Reply(200, (*_answer_headers(x), *_STREAM), produce)
@@ -78,6 +78,12 @@ async def pass_whole(
     finally:
         await carriage.finish()
     return _send_entry(x, request, entry, (), traced)
+
+
+async def end(x: Exchange) -> None:
+    """The reply has gone: tell the store what it should know, and write the request's line."""
+    await x.settle()
+    log(x)
 
 
 def log(x: Exchange) -> None:
@@ -109,7 +115,7 @@ async def _collect(x: Exchange, carriage: Carriage, traced: bool) -> Reply:
             await sink.write(error.body())
             sink.abort()
         await carriage.finish()
-        log(x)
+        await end(x)
 
     return Reply(200, (*head, *_JSON), produce)
 
@@ -130,7 +136,7 @@ def _send_entry(
         else:
             await sink.write(frames + _DONE)
             _sent(x)
-        log(x)
+        await end(x)
 
     return Reply(200, (*_answer_headers(x), *head, *_STREAM), produce)
 
@@ -140,7 +146,7 @@ def _whole(x: Exchange, body: bytes, head: Head, traced: bool, carriage: Carriag
         await _send_whole(x, sink, body, traced)
         if carriage is not None:
             await carriage.finish()
-        log(x)
+        await end(x)
 
     length = () if traced else (("content-length", str(len(body))),)
     return Reply(200, (*_answer_headers(x), *head, *_JSON, *length), produce)
@@ -182,4 +188,4 @@ def _record_frame(x: Exchange, head: dict[str, Any]) -> bytes:
 
 def _answer_headers(x: Exchange) -> Head:
     timing = ("server-timing", x.account.server_timing())
-    return (*common_headers(x), ("x-cache", x.account.cache), timing)
+    return (*common_headers(x), *x.passed, ("x-cache", x.account.cache), timing)

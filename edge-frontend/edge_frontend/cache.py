@@ -49,7 +49,14 @@ def policy(request: ChatRequest, asked: str, cache_control: str) -> Policy:
     return Policy(read=keep and "no-cache" not in directives, keep=keep)
 
 
-def key(request: ChatRequest, route: Route, tenant: str, template: str, cap: int | None) -> str:
+def key(
+    request: ChatRequest,
+    route: Route,
+    tenant: str,
+    template: str,
+    cap: int | None,
+    rules: str = "",
+) -> str:
     """The hash that names an answer: tenant, model, serving configuration, template, every field.
 
     The order of the fields does not matter. The order inside them does: chat templates write tools
@@ -62,7 +69,7 @@ def key(request: ChatRequest, route: Route, tenant: str, template: str, cap: int
     }
     context = [
         tenant, route.name, route.upstream.name, route.model, route.revision,
-        route.serving_hash, template, cap, fields,
+        route.serving_hash, template, rules, cap, fields,
     ]  # fmt: skip
     canonical = json.dumps(context, separators=(",", ":"))
     return hashlib.sha256(canonical.encode("ascii")).hexdigest()

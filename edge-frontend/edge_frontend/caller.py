@@ -5,30 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .keys import Claims
-
-# From the one that waits first to the one that waits last.
-PRIORITIES = {"batch": 0, "normal": 1, "interactive": 2}
-NORMAL = PRIORITIES["normal"]
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Requests and tokens a minute, parallel requests, tokens a month; None is no limit."""
-
-    rpm: int | None = None
-    tpm: int | None = None
-    par: int | None = None
-    month: int | None = None
-
-    def __post_init__(self) -> None:
-        for name in LIMITS:
-            value = getattr(self, name)
-            if value is not None and (type(value) is not int or value < 0):
-                raise ValueError(f"{name} must be a whole number or null")
-
-
-LIMITS = ("rpm", "tpm", "par", "month")
-NO_LIMITS = Limits()
+from .limits import NO_LIMITS, NORMAL, PRIORITIES, Limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +33,7 @@ class Caller:
         return "*" in self.models or model in self.models
 
     @staticmethod
-    def with_key(claims: Claims, limits: Limits = NO_LIMITS, priority: int = NORMAL) -> Caller:
+    def with_key(claims: Claims) -> Caller:
         """The holder of an API key."""
         return Caller(
             key_id=claims.key_id,
@@ -64,6 +41,6 @@ class Caller:
             expires_at=claims.expires_at,
             models=claims.models,
             permissions=claims.permissions,
-            limits=limits,
-            priority=priority,
+            limits=claims.limits,
+            priority=claims.priority,
         )

@@ -6,8 +6,8 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from . import answer, cache, flight, prompt, sse
-from .errors import EdgeError, UpstreamBroke
+from . import admission, answer, cache, flight, forward, prompt, sse
+from .errors import DeadlineExceeded, EdgeError, UpstreamBroke
 from .exchange import Exchange
 from .ports import Alarm, Last, Sink, Source
 from .relay import Relay
@@ -25,7 +25,10 @@ class Carriage:
         "_again",
         "_alarm",
         "_body",
+        "_deadline",
         "_ended",
+        "_guard",
+        "_is_late",
         "_lead",
         "_relay",
         "_request",
@@ -44,11 +47,12 @@ class Carriage:
     ) -> None:
         self._again = again
         self._x, self._request, self._source, self._lead = x, request, source, lead
-        keep = lead is not None or not request.stream
-        self._relay = Relay(wants_usage=request.wants_usage, keep=keep)
+        self._guard = x.output_guard(request.fields)
+        self._relay = self._new_relay()
         self._alarm: Alarm | None = None
+        self._deadline = self._set_deadline()
         self._body: dict[str, Any] | None = None
-        self._ended = self.client_gone = False
+        self._ended = self.client_gone = self._is_late = False
 
     @property
     def head(self) -> dict[str, Any]:
@@ -62,13 +66,16 @@ class Carriage:
             UpstreamError: when the answer broke off or ended in an error.
         """
         relay, source = self._relay, self._source
-        while not (relay.has_content or relay.ended):
-            self._note(await sink.write(self._take(await source.read())))
-        if relay.has_content:
-            self._x.mark("forward_first", "t5")
-        if not relay.ended:
-            await source.pour(sink, self._take)
-        self._check()
+        try:
+            while not (relay.has_forwarded or relay.ended):
+                self._note(await sink.write(self._take(await source.read())))
+            if relay.has_forwarded:
+                self._x.mark("forward_first", "t5")
+            if not relay.ended:
+                await source.pour(sink, self._take)
+            self._check()
+        except UpstreamBroke as error:
+            raise self._named(error) from error
 
     async def gather(self) -> bytes:
         """The whole answer as one body.
@@ -76,9 +83,12 @@ class Carriage:
         Raises:
             UpstreamError: when it did not come whole.
         """
-        while not self._relay.ended:
-            self._take(await self._read())
-        self._check()
+        try:
+            while not self._relay.ended:
+                self._take(await self._read())
+            self._check()
+        except UpstreamBroke as error:
+            raise self._named(error) from error
         self._x.mark("collect")
         self._body = self._relay.body(self._request.choices)
         if self._body is None:
@@ -99,6 +109,8 @@ class Carriage:
         self._x.mark("model_call", "t4")
         try:
             document = json.loads(bytes(body))
+            if self._guard is not None:
+                document = self._guard.body(document)
             self._count(document.get("usage") or {}, document.get("metrics"))
             entry = _entry(self._x, document)
             is_complete = all(choice["finish_reason"] for choice in document["choices"])
@@ -120,8 +132,11 @@ class Carriage:
     async def finish(self) -> None:
         """End the call, keep the answer if it is complete, give the lease back."""
         self._ended = True
-        if self._alarm is not None:
-            self._alarm.let_go()
+        for alarm in (self._alarm, self._deadline):
+            if alarm is not None:
+                alarm.let_go()
+        if self._guard is not None:
+            self._x.fired(self._guard.fired)
         lead, self._lead = self._lead, None
         if lead is not None:
             body = await self._complete(lead)
@@ -141,7 +156,8 @@ class Carriage:
 
     async def _complete(self, lead: flight.Lead) -> dict[str, Any] | None:
         """The answer as one body; None unless its source ended cleanly after its last event."""
-        if not self._relay.done and self._body is None:
+        is_partial = not self._relay.done and self._body is None
+        if is_partial or not self._x.may_keep:
             return None
         try:
             while data := await self._source.read():
@@ -149,6 +165,28 @@ class Carriage:
             return self._body or self._relay.body(self._request.choices)
         except EdgeError:
             return None
+
+    def _new_relay(self) -> Relay:
+        keep = self._lead is not None or not self._request.stream
+        return Relay(wants_usage=self._request.wants_usage, keep=keep, guard=self._guard)
+
+    def _set_deadline(self) -> Alarm | None:
+        """The host ends a request at its deadline; better we do, and say so."""
+        if not self._x.settings.deadline_ms:
+            return None
+
+        def ring() -> None:
+            self._is_late = True
+            self._source.close()
+
+        left_ms = admission.left_ms(self._x) - forward.LAST_WORD_MS
+        return self._x.ports.clock.after_ms(max(0.0, left_ms), ring)
+
+    def _named(self, error: UpstreamBroke) -> EdgeError:
+        """The error as the client should know it."""
+        if not self._is_late:
+            return error
+        return DeadlineExceeded("The time that the host gives a request is over.")
 
     async def _read(self) -> bytes:
         """The next piece, of another source where this one broke off and there is one."""
@@ -159,7 +197,8 @@ class Carriage:
                 raise
         again, self._again = self._again, None
         self._source = await again()
-        self._relay = Relay(wants_usage=self._request.wants_usage, keep=True)
+        self._guard = self._x.output_guard(self._request.fields)
+        self._relay = self._new_relay()
         return await self._source.read()
 
     def _take(self, data: bytes) -> bytes:

@@ -10,6 +10,8 @@
     ├── NotFound                  404  not_found
     │   └── ModelNotFound         404  model_not_found
     ├── MethodNotAllowed          405  method_not_allowed
+    ├── RateLimited               429  rate_limit_exceeded, parallel_limit_exceeded,
+    │                                  monthly_budget_exceeded    (with Retry-After)
     ├── KeysUnavailable           503  issuer_unavailable    (a token's issuer; with Retry-After)
     ├── Misconfigured             503  misconfigured
     ├── StoreDown                 503  store_unavailable     (never reaches a chat client)
@@ -19,6 +21,7 @@
         ├── UpstreamUnreachable   502  upstream_unreachable
         ├── UpstreamBroke         502  upstream_broke        (ended in the middle of an answer)
         └── UpstreamTimeout       504  upstream_timeout
+            └── DeadlineExceeded  504  deadline_exceeded     (the host ends a request then)
 
 Texts are ours: nothing that an upstream, a header or a prompt said stands in one, except that
 `UpstreamRejected` and `ContextTooLong` pass on what a model server says of a request's own fault
@@ -181,3 +184,20 @@ class UpstreamBroke(UpstreamError):
 class UpstreamTimeout(UpstreamError):
     status = 504
     code = "upstream_timeout"
+
+
+class DeadlineExceeded(UpstreamTimeout):
+    code = "deadline_exceeded"
+
+
+class RateLimited(EdgeError):
+    """A limit of the caller's own is reached; `code` says which."""
+
+    status = 429
+    type = "rate_limit_error"
+    code = "rate_limit_exceeded"
+    stage = "admit"
+
+    def __init__(self, code: str, message: str, headers: tuple[tuple[str, str], ...]) -> None:
+        super().__init__(message, headers=headers)
+        self.code = code

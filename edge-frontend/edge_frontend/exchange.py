@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from . import __version__, account, headers, traceparent
+from .caller import Caller
 from .errors import StoreDown, Unauthorized
-from .keys import Claims, InvalidKey, verify
+from .guard_rules import Rules
+from .guard_stream import OutputGuard, asks_for_json
+from .keys import InvalidKey, verify
 from .ports import Inbound, Operation, Ports, Result
 from .settings import Settings
 
@@ -22,6 +27,8 @@ class Instance:
     revoked: Mapping[str, float] = field(default_factory=dict)
     revoked_read_ms: float | None = None
     store_down_until_ms: float = 0.0
+    loads: dict[str, Any] = field(default_factory=dict)
+    speeds: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -34,7 +41,12 @@ class Exchange:
     instance: Instance
     account: account.Account
     trace: traceparent.TraceContext
-    claims: Claims | None = None
+    claims: Caller | None = None
+    passed: tuple[tuple[str, str], ...] = ()  # headers of the gate that go on to the client
+    rules: Rules | None = None
+    may_keep: bool = True  # whether the answer is one that another request may get
+    hits: Any = None
+    after: list[Operation] = field(default_factory=list)  # for the store, once the reply has gone
 
     @staticmethod
     def begin(
@@ -59,18 +71,19 @@ class Exchange:
         """A request header's first value."""
         return headers.first(self.inbound.headers, name)
 
-    def authenticate(self) -> Claims:
-        """Who sent this, from the key alone.
+    async def authenticate(self) -> Caller:
+        """Who sent this, from the key or the token alone.
 
         Raises:
-            Unauthorized: without saying what was wrong with the key.
+            Unauthorized: without saying what was wrong with it.
         """
         scheme, _, key = self.header("authorization").partition(" ")
         if scheme.lower() != "bearer" or not key.strip():
             raise Unauthorized("Send an API key as `Authorization: Bearer nf_…`.")
         try:
             now_s = self.ports.clock.wall_s()
-            self.claims = verify(key.strip(), self.settings.key_secrets, now_s)
+            claims = verify(key.strip(), self.settings.key_secrets, now_s)
+            self.claims = Caller.with_key(claims)
         except InvalidKey as error:
             raise Unauthorized("The API key is not valid or has expired.") from error
         return self.claims
@@ -91,6 +104,24 @@ class Exchange:
             raise
         self.account.near_trips += trips
         return results
+
+    async def settle(self) -> None:
+        """Tell the store what it should know after the reply; that it fails is nobody's failure."""
+        operations, self.after = self.after, []
+        if operations:
+            with contextlib.suppress(StoreDown):
+                await self.near(*operations)
+
+    def output_guard(self, fields: Mapping[str, Any]) -> OutputGuard | None:
+        """A guard of the answer, if the rules look at answers."""
+        if self.rules is None or not self.rules.guards_output:
+            return None
+        return OutputGuard(self.rules, json_content=asks_for_json(fields))
+
+    def fired(self, rules: Iterable[str]) -> None:
+        """Note the names of rules that matched, for the record."""
+        known = self.account.labels.get("rules_fired", [])
+        self.account.labels["rules_fired"] = sorted({*known, *rules})
 
     def mark(self, stage: str, instant: str = "") -> None:
         """End a stage now."""

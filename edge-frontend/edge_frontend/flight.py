@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from . import cache
 from .errors import StoreDown, UpstreamBroke
 from .exchange import Exchange
-from .ports import Claim, Delete, Get, Last, Operation, Put, Renew, Sink, Slice
+from .ports import Claim, Delete, Get, Last, Operation, Put, Renew, Result, Sink, Slice
 
 POLL_MS = 25
 TICK_MS = 200  # how often a leader renews, and looks whether its client and followers are there
@@ -211,7 +211,7 @@ class Live:
 
 async def look_up(
     x: Exchange, name: str, policy: cache.Policy, *more: Get
-) -> tuple[cache.Entry | None, Lead | None, list[object]]:
+) -> tuple[cache.Entry | None, Lead | None, list[Result]]:
     """Ask for an answer and, if there is none, for the lead, all in one batch.
 
     Answers the entry, the lead if it was won, and the results of the operations in `more`.

@@ -7,8 +7,26 @@ from __future__ import annotations
 
 import functools
 import json
+from dataclasses import replace
+from itertools import chain, islice
 
-from . import account, admin, back, cache, flight, forward, headers, health, prompt, revocations
+from . import (
+    account,
+    admin,
+    admission,
+    back,
+    cache,
+    cors,
+    flight,
+    forward,
+    grant,
+    guard_input,
+    headers,
+    health,
+    hits,
+    prompt,
+    revocations,
+)
 from .description import DOCUMENT
 from .errors import (
     EdgeError,
@@ -19,7 +37,8 @@ from .errors import (
     StoreDown,
 )
 from .exchange import Exchange
-from .ports import Reply, Source
+from .guard_rules import RULES
+from .ports import Call, Reply, Source
 from .request import ChatRequest, parse
 from .routes import Route
 from .templates import TEMPLATES, Template
@@ -28,18 +47,20 @@ from .templates import TEMPLATES, Template
 async def handle(x: Exchange) -> Reply:
     """Answer one request, whatever it is; a failure becomes the OpenAI error object."""
     try:
-        return await _dispatch(x)
+        reply = await _dispatch(x)
     except EdgeError as error:
-        return refuse(x, error)
+        reply = refuse(x, error)
     except Exception as fault:  # noqa: BLE001 - ours: it must not end the instance's other requests
         x.ports.log(account.fault_line(fault, x.account.request_id))
-        return refuse(x, EdgeError("The edge failed; its log names this request."))
+        reply = refuse(x, EdgeError("The edge failed; its log names this request."))
+    crossing = cors.headers(x.settings.origins, x.header("origin"))
+    return replace(reply, headers=(*reply.headers, *crossing)) if crossing else reply
 
 
 async def chat(x: Exchange) -> Reply:
     """The request path."""
     # authenticate: nothing is read before we know who asks
-    claims = x.authenticate()
+    claims = await x.authenticate()
     wants_record = x.header("x-nearfar-trace") == "1"
     if "chat" not in claims.permissions or (wants_record and "trace" not in claims.permissions):
         raise Forbidden("This key does not have the permission for that.")
@@ -49,6 +70,7 @@ async def chat(x: Exchange) -> Reply:
     # receive
     request = parse(await x.inbound.body(x.settings.max_body_bytes))
     template = TEMPLATES[x.settings.template]
+    request = _guard(x, request)
     route = _route(x, request, template)
     cap = prompt.output_cap(request, route, template, x.settings.max_tokens)
     x.mark("receive")
@@ -56,11 +78,13 @@ async def chat(x: Exchange) -> Reply:
     # look up: the near store, never anything far
     cache_control = headers.joined(x.inbound.headers, "cache-control")
     policy = cache.policy(request, x.header("x-nearfar-cache"), cache_control)
-    name = cache.key(request, route, claims.tenant, template.version, cap) if policy.keep else ""
-    entry, lead = await _look_up(x, name, policy)
+    name = _name(x, request, route, template, cap) if policy.keep else ""
+    entry, lead = await _look_up(x, name, policy, route.upstream.name)
     x.mark("look_up")
     if entry is not None:
         x.account.cache = "hit"
+        hits.check(x)
+        hits.count(x, entry.output_tokens)
         return back.replay(x, request, entry, wants_record)
 
     # somebody else may be asking the same thing right now
@@ -78,19 +102,19 @@ async def chat(x: Exchange) -> Reply:
     if lead is None and policy.keep:
         lead = flight.alone(x, name)
 
-    # assemble
-    outgoing = prompt.assemble(request, route, template, cap)
-    call = forward.call(x, route, prompt.dump(outgoing))
-    x.mark("assemble", "t3")
-
-    # forward, and stream back
+    # admit, assemble, forward
     try:
-        answer = await forward.send(x, call)
+        admission.check(x, route.upstream.name)
+        call = _call(x, request, route, template, cap)
+        x.mark("assemble", "t3")
+        answer = await forward.send(x, route.upstream.name, call)
     except EdgeError:
         x.mark("model_call")
         if lead is not None:
             await lead.finish(None)
         raise
+
+    # stream back
     if forward.is_stream(answer):
         return await back.stream_back(x, request, answer.body, lead, wants_record)
     return await back.pass_whole(x, request, answer, lead, wants_record)
@@ -102,14 +126,33 @@ async def _ask_again(
     """Ask for oneself after all: whoever was followed is gone."""
     x.account.cache = "miss"
     x.mark("follow")
-    call = forward.call(x, route, prompt.dump(prompt.assemble(request, route, template, cap)))
+    call = _call(x, request, route, template, cap)
     x.mark("assemble", "t3")
-    return (await forward.send(x, call)).body
+    return (await forward.send(x, route.upstream.name, call)).body
+
+
+def _call(
+    x: Exchange, request: ChatRequest, route: Route, template: Template, cap: int | None
+) -> Call:
+    """The request for the model server, no longer than the host's deadline allows."""
+    heading = x.rules.system_heading if x.rules else ""
+    fields = prompt.assemble(request, route, template, cap, heading)
+    name = "max_completion_tokens" if fields.get("max_completion_tokens") else "max_tokens"
+    asked = fields[name]
+    bound = admission.bound(x, route.upstream.name, asked)
+    if bound < asked:
+        fields[name] = bound
+        x.passed += (("x-nearfar-max-tokens", str(bound)),)
+        x.may_keep = False  # another request may have more time
+    if route.upstream.kind == "vllm" and x.claims is not None:
+        own = fields.get("cache_salt")
+        fields["cache_salt"] = grant.salt(x.settings.key_secret, x.claims.tenant, own)
+    return forward.call(x, route, fields)
 
 
 async def models(x: Exchange) -> Reply:
     """The models of the routing table that this key may call."""
-    claims = x.authenticate()
+    claims = await x.authenticate()
     if "chat" not in claims.permissions:
         raise Forbidden("This key does not have the permission `chat`.")
     await revocations.refresh(x)
@@ -134,8 +177,11 @@ def refuse(x: Exchange, error: EdgeError) -> Reply:
     x.mark(error.stage)
     x.account.error, x.account.status = error.code, error.status
     back.log(x)
+    if x.after:
+        x.ports.spawn(x.settle())
     body = error.body()
-    head = (*back.common_headers(x), ("content-type", "application/json"), *error.headers)
+    common = (*back.common_headers(x), *x.passed)
+    head = (*common, ("content-type", "application/json"), *error.headers)
     return Reply(error.status, (*head, ("content-length", str(len(body)))), body)
 
 
@@ -145,7 +191,10 @@ async def _dispatch(x: Exchange) -> Reply:
         raise NotFound("There is no such route; docs/http.md lists them.")
     methods = ", ".join([*(route.method for route in routes), "OPTIONS"])
     if x.inbound.method == "OPTIONS":
-        return Reply(204, (*back.common_headers(x), ("allow", methods)), b"")
+        head = (*back.common_headers(x), ("allow", methods))
+        if x.settings.origins and x.header("access-control-request-method"):
+            head += cors.preflight(methods)
+        return Reply(204, head, b"")
     if x.inbound.method not in {route.method for route in routes}:
         allow = (("allow", methods),)
         raise MethodNotAllowed("This route does not have that method.", headers=allow)
@@ -183,21 +232,43 @@ def _route(x: Exchange, request: ChatRequest, template: Template) -> Route:
 
 
 async def _look_up(
-    x: Exchange, name: str, policy: cache.Policy
+    x: Exchange, name: str, policy: cache.Policy, upstream: str
 ) -> tuple[cache.Entry | None, flight.Lead | None]:
     if policy.read:
         x.account.cache = "miss"
-    due = revocations.due(x)
+    asked = (revocations.due(x), hits.due(x), admission.due(x, upstream))
     try:
-        entry, lead, more = await flight.look_up(x, name, policy, *due)
+        entry, lead, found = await flight.look_up(x, name, policy, *chain(*asked))
     except StoreDown:
         x.account.cache = "bypass" if not policy.read else "miss"
         return None, flight.alone(x, name) if policy.read else None
-    if due:
-        value = more[0]
-        revocations.learn(x, value if isinstance(value, bytes) else None)
+    values = iter(found)
+    revoked, counted, load = (list(islice(values, len(gets))) for gets in asked)
+    if counted:
+        hits.learn(x, *counted)
+    if load:
+        admission.learn(x, upstream, *load)
+    if revoked:
+        revocations.learn(x, revoked[0] if isinstance(revoked[0], bytes) else None)
         revocations.check(x)
     return entry, lead
+
+
+def _guard(x: Exchange, request: ChatRequest) -> ChatRequest:
+    """The request as the guardrails let it pass."""
+    x.rules = rules = RULES[x.settings.guardrails]
+    x.account.labels["guardrails"] = rules.version
+    checked = guard_input.check(request.fields, rules)
+    x.fired(checked.fired)
+    return replace(request, fields=checked.fields)
+
+
+def _name(
+    x: Exchange, request: ChatRequest, route: Route, template: Template, cap: int | None
+) -> str:
+    """What the answer is kept under."""
+    tenant, rules = x.claims.tenant if x.claims else "", x.rules.version if x.rules else ""
+    return cache.key(request, route, tenant, template.version, cap, rules)
 
 
 async def _join(x: Exchange, name: str) -> cache.Entry | flight.Live | flight.Lead | None:

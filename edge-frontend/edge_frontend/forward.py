@@ -6,11 +6,14 @@ import json
 import math
 from datetime import UTC
 from email.utils import parsedate_to_datetime
+from typing import Any
 
-from . import headers
+from . import admission, grant, headers, hits, prompt
 from .errors import (
     ContextTooLong,
     EdgeError,
+    RateLimited,
+    Unauthorized,
     UpstreamBusy,
     UpstreamError,
     UpstreamRejected,
@@ -24,11 +27,21 @@ MAX_ERROR_BYTES = 64_000
 MAX_MESSAGE_CHARS = 500
 _DAY_S = 86_400
 REQUESTS_OWN_FAULT = frozenset({400, 413, 422})
+# The gate's own refusals, told apart by their code; docs/gate.md lists them.
+GATES_OWN = frozenset({403, 429})
+LIMITS = {
+    "rate_limit_exceeded": "The requests or tokens a minute of this key are used up.",
+    "parallel_limit_exceeded": "This key has as many requests under way as it may.",
+    "monthly_budget_exceeded": "The tokens of this month are used up.",
+}
+LAST_WORD_MS = 500  # kept back from the host's deadline to say that it came
 
 
-def call(x: Exchange, route: Route, body: bytes) -> Call:
+def call(x: Exchange, route: Route, fields: dict[str, Any]) -> Call:
     """The request to the model server of a route."""
-    return _call(x, route.upstream, "/v1/chat/completions", body, b"text/event-stream")
+    body = prompt.dump(fields)
+    granted = _grant(x, fields) if x.settings.gate_secret else ()
+    return _call(x, route.upstream, "/v1/chat/completions", body, b"text/event-stream", *granted)
 
 
 def probe(x: Exchange, upstream: Upstream) -> Call:
@@ -36,7 +49,7 @@ def probe(x: Exchange, upstream: Upstream) -> Call:
     return _call(x, upstream, "/v1/models", b"", b"application/json")
 
 
-async def send(x: Exchange, request: Call) -> Answer:
+async def send(x: Exchange, upstream: str, request: Call) -> Answer:
     """Send it, and answer only with a success.
 
     Raises:
@@ -45,6 +58,8 @@ async def send(x: Exchange, request: Call) -> Answer:
     """
     x.account.far_trips += 1
     answer = await x.ports.upstream.send(request)
+    if x.settings.gate_secret:
+        _hear(x, upstream, answer)
     if answer.status == 200:
         return answer
     raise await _refusal(x, answer)
@@ -55,7 +70,44 @@ def is_stream(answer: Answer) -> bool:
     return headers.first(answer.headers, "content-type").lower().startswith("text/event-stream")
 
 
-def _call(x: Exchange, upstream: Upstream, path: str, body: bytes, accept: bytes) -> Call:
+def _grant(x: Exchange, fields: dict[str, Any]) -> tuple[tuple[str, bytes], ...]:
+    if x.claims is None:
+        return ()
+    told = x.hits or hits.Hits()
+    choices = fields.get("n") or 1
+    most = fields.get("max_completion_tokens") or fields.get("max_tokens") or 0
+    value = grant.mint(
+        x.settings.gate_secret,
+        x.claims,
+        request_id=x.account.request_id,
+        issued_s=x.ports.clock.wall_s(),
+        estimate_tokens=(prompt.ample_tokens(fields["messages"]), most * choices),
+        choices=choices,
+        hits=(told.unreported, told.unreported_tokens),
+    )
+    return ((grant.HEADER, value),)
+
+
+def _hear(x: Exchange, upstream: str, answer: Answer) -> None:
+    """What the gate says beside the answer: what is left, and how full the model server is."""
+    x.passed = tuple(
+        (name, value.decode("latin-1"))
+        for name, value in answer.headers
+        if name in headers.PASSED and value.isascii()
+    )
+    admission.heard(x, upstream, headers.first(answer.headers, admission.HEADER))
+    if answer.status != 401:
+        hits.told(x)
+
+
+def _call(
+    x: Exchange,
+    upstream: Upstream,
+    path: str,
+    body: bytes,
+    accept: bytes,
+    *more: tuple[str, bytes],
+) -> Call:
     key = x.settings.upstream_keys.get(upstream.name)
     head = [
         ("accept", accept),
@@ -66,6 +118,10 @@ def _call(x: Exchange, upstream: Upstream, path: str, body: bytes, accept: bytes
     ]
     if key:
         head.append(("authorization", b"Bearer " + key.encode()))
+    head += more
+    first_byte_ms = x.settings.first_byte_timeout_ms
+    if x.settings.deadline_ms:
+        first_byte_ms = max(1, min(first_byte_ms, int(admission.left_ms(x)) - LAST_WORD_MS))
     return Call(
         scheme=upstream.scheme,
         authority=upstream.authority,
@@ -73,7 +129,7 @@ def _call(x: Exchange, upstream: Upstream, path: str, body: bytes, accept: bytes
         headers=tuple(head),
         body=body,
         connect_timeout_ms=x.settings.connect_timeout_ms,
-        first_byte_timeout_ms=x.settings.first_byte_timeout_ms,
+        first_byte_timeout_ms=first_byte_ms,
         between_bytes_timeout_ms=x.settings.between_bytes_timeout_ms,
     )
 
@@ -82,6 +138,13 @@ async def _refusal(x: Exchange, answer: Answer) -> EdgeError:
     status = answer.status
     if status in REQUESTS_OWN_FAULT:
         return _own_fault(x, status, await _message(answer))
+    if status in GATES_OWN and x.settings.gate_secret:
+        code = await _error_field(answer, "code")
+        if code == "key_revoked":
+            return Unauthorized("The API key is not valid or has expired.")
+        if code in LIMITS:
+            wait = ("retry-after", str(retry_after_s(answer, x.ports.clock.wall_s())))
+            return RateLimited(code, LIMITS[code], (wait,))
     answer.body.close()
     if status in (429, 503):
         retry = ("retry-after", str(retry_after_s(answer, x.ports.clock.wall_s())))
@@ -120,12 +183,16 @@ def retry_after_s(answer: Answer, now_s: float) -> int:
 
 async def _message(answer: Answer) -> str:
     """The message of an OpenAI error object; empty when there is none."""
+    return await _error_field(answer, "message")
+
+
+async def _error_field(answer: Answer, name: str) -> str:
     body = bytearray()
     try:
         while len(body) < MAX_ERROR_BYTES and (data := await answer.body.read()):
             body += data
         document = json.loads(bytes(body))
-        message = document.get("error", document).get("message")
+        message = document.get("error", document).get(name)
     except (EdgeError, ValueError, AttributeError, RecursionError):
         return ""
     finally:

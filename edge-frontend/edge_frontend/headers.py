@@ -6,15 +6,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 READ = {
-    "authorization": "Bearer API key",
+    "authorization": "Bearer API key or token",
     "cache-control": "no-store, no-cache: keep or read no cached answer",
     "content-length": "size of the body",
+    "origin": "where a cross-origin request comes from",
     "traceparent": "W3C trace context to continue",
     "x-nearfar-cache": "use: this answer may be cached though it is not deterministic",
     "x-nearfar-category": "one of the configured categories, for the record",
     "x-nearfar-trace": "1: send the record back",
 }
 WRITTEN = {
+    "access-control-allow-headers": "for a preflight from a configured origin",
+    "access-control-allow-methods": "for a preflight from a configured origin",
+    "access-control-allow-origin": "for a configured origin",
+    "access-control-expose-headers": "for a configured origin",
+    "access-control-max-age": "for a preflight from a configured origin",
     "age": "seconds since a cached answer was kept",
     "allow": "methods of the route",
     "cache-control": "no-store",
@@ -22,20 +28,37 @@ WRITTEN = {
     "content-type": "application/json or text/event-stream",
     "retry-after": "seconds until a retry makes sense",
     "server-timing": "stages known when the head leaves",
+    "vary": "origin, where origins are configured",
     "www-authenticate": "how to authenticate",
     "x-cache": "hit, miss, shared or bypass",
+    "x-nearfar-max-tokens": "the output tokens that the host's deadline leaves time for",
+    "x-ratelimit-limit-requests": "from the gate, as the next five: the limit a minute",
+    "x-ratelimit-limit-tokens": "the limit a minute",
+    "x-ratelimit-remaining-requests": "what is left of it",
+    "x-ratelimit-remaining-tokens": "what is left of it",
+    "x-ratelimit-reset-requests": "seconds until nothing of it is used",
+    "x-ratelimit-reset-tokens": "seconds until nothing of it is used",
     "x-request-id": "name of this request in logs and records",
 }
 READ_FROM_UPSTREAM = {
     "content-type": "text/event-stream, or the answer comes in one body",
     "retry-after": "seconds or an HTTP date, with 429 and 503",
+    "x-nearfar-load": "how full the model server is, from the gate",
+    "x-ratelimit-*": "what is left of the caller's limits, from the gate",
 }
+# Headers of the gate that go on to the client: what is left of its limits.
+PASSED = frozenset(
+    f"x-ratelimit-{what}-{unit}"
+    for what in ("limit", "remaining", "reset")
+    for unit in ("requests", "tokens")
+)
 SENT_UPSTREAM = (
     "accept",
     "authorization",
     "content-length",
     "content-type",
     "traceparent",
+    "x-nearfar-grant",
     "x-request-id",
 )
 X_CACHE = {

@@ -23,14 +23,14 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-from .caller import LIMITS, NORMAL, PRIORITIES, Limits
 from .keys import NAME, PERMISSIONS
+from .limits import NAMES, NORMAL, PRIORITIES, Limits
 from .signatures import ALGORITHMS, Key, read_keys
 
 MAX_LEEWAY_S = 300
 # What is fast enough to be offered without being asked for; docs/decisions has the figures.
 DEFAULT_ALGORITHMS = ("RS256", "RS384", "RS512")
-CLAIMS = ("tenant", "permissions", "models", "priority", *LIMITS)
+CLAIMS = ("tenant", "permissions", "models", "priority", *NAMES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +174,7 @@ def _defaults(value: Any) -> Defaults:
     given = dict(_object(value))
     if unknown := set(given) - set(CLAIMS):
         raise ValueError(f"must be of {', '.join(CLAIMS)}, not {min(unknown)!r}")
-    limits = Limits(**{name: given.pop(name) for name in LIMITS if name in given})
+    limits = Limits(**{name: given.pop(name) for name in NAMES if name in given})
     readers: dict[str, Callable[[Any], Any]] = {
         "tenant": _tenant,
         "permissions": lambda names: tuple(_permissions({name: name for name in _texts(names)})),

@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from . import untrusted
-from .caller import LIMITS, Caller, Limits
+from .caller import Caller
 from .issuers import Issuer, Issuers
 from .keys import NAME, PREFIX
+from .limits import NAMES, Limits
 from .signatures import Key, WrongToken, decode
 
 MAX_TOKEN_CHARS = 8_192
@@ -163,7 +164,7 @@ def _caller(issuer: Issuer, claims: Mapping[str, Any]) -> Caller:
         raise InvalidToken("no tenant")
     limits = {
         name: getattr(defaults.limits, name) if given.get(name) is None else given[name]
-        for name in LIMITS
+        for name in NAMES
     }
     try:
         return Caller(

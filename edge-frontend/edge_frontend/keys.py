@@ -1,6 +1,6 @@
 """API keys that verify themselves: claims under a MAC of the operator's secret.
 
-    nf_<claims>.<mac>       claims: base64url(JSON {"k","t","e","m","p"})
+    nf_<claims>.<mac>       claims: base64url(JSON {"k","t","e","m","p","l","y"})
                             mac:    base64url(HMAC-SHA256)
 
 No store is asked to verify one, so a store that is away neither opens nor closes the door. The MAC
@@ -16,6 +16,9 @@ import hmac
 import json
 import re
 from dataclasses import dataclass
+from typing import Any
+
+from .limits import NO_LIMITS, NORMAL, PRIORITIES, Limits
 
 PREFIX = "nf_"
 PERMISSIONS = ("chat", "trace", "admin")
@@ -38,6 +41,8 @@ class Claims:
     expires_at: int
     models: tuple[str, ...] = ("*",)
     permissions: tuple[str, ...] = ("chat",)
+    limits: Limits = NO_LIMITS
+    priority: int = NORMAL
 
     def __post_init__(self) -> None:
         for name in ("key_id", "tenant"):
@@ -50,6 +55,8 @@ class Claims:
         unknown = set(self.permissions) - set(PERMISSIONS)
         if unknown:
             raise ValueError(f"unknown permission {min(unknown)!r}; known: {PERMISSIONS}")
+        if self.priority not in PRIORITIES.values():
+            raise ValueError(f"priority must be one of {sorted(PRIORITIES.values())}")
 
     def allows_model(self, model: str) -> bool:
         """Whether this key may call the model."""
@@ -60,13 +67,17 @@ def mint(secret: str, claims: Claims) -> str:
     """Make the key that carries these claims; it is shown once and stored nowhere."""
     if len(secret) < MIN_SECRET_CHARS:
         raise ValueError(f"the secret must have at least {MIN_SECRET_CHARS} characters")
-    document = {
+    document: dict[str, Any] = {
         "k": claims.key_id,
         "t": claims.tenant,
         "e": claims.expires_at,
         "m": list(claims.models),
         "p": list(claims.permissions),
     }
+    if claims.limits != NO_LIMITS:
+        document["l"] = claims.limits.given()
+    if claims.priority != NORMAL:
+        document["y"] = claims.priority
     payload = _encode(json.dumps(document, separators=(",", ":")).encode())
     return f"{PREFIX}{payload}.{_encode(_mac(secret, payload))}"
 
@@ -100,6 +111,8 @@ def _claims(document: bytes) -> Claims:
             expires_at=fields["e"],
             models=tuple(fields["m"]),
             permissions=tuple(fields["p"]),
+            limits=Limits.of(fields.get("l", {})),
+            priority=fields.get("y", NORMAL),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise InvalidKey("not a key of this service") from error

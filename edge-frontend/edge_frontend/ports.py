@@ -87,7 +87,16 @@ class Delete:
     value: bytes | None = None
 
 
-Operation = Get | Slice | Put | Claim | Renew | Delete
+@dataclass(frozen=True, slots=True)
+class Add:
+    """Add to a whole number, 0 where there is none; answers True."""
+
+    key: str
+    amount: int
+    ttl_ms: int
+
+
+Operation = Get | Slice | Put | Claim | Renew | Delete | Add
 Result = bytes | bool | None
 
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from . import guard_input
 from .errors import ContextTooLong
 from .request import ChatRequest
 from .routes import Route
@@ -62,7 +63,7 @@ def output_cap(request: ChatRequest, route: Route, template: Template, default: 
 
 
 def assemble(
-    request: ChatRequest, route: Route, template: Template, cap: int | None
+    request: ChatRequest, route: Route, template: Template, cap: int | None, heading: str = ""
 ) -> dict[str, Any]:
     """The request for the model server: the template applied, defaults filled in, streamed.
 
@@ -72,7 +73,7 @@ def assemble(
     """
     fields = dict(request.fields)
     fields["model"] = route.model
-    fields["messages"] = _messages(fields["messages"], template)
+    fields["messages"] = _messages(fields["messages"], template, heading)
     fields["stream"] = request.stream or not any(fields.get(name) for name in NEVER_STREAMED)
     if fields["stream"]:
         fields["stream_options"] = {**(fields.get("stream_options") or {}), "include_usage": True}
@@ -86,11 +87,10 @@ def dump(fields: dict[str, Any]) -> bytes:
     return json.dumps(fields, separators=(",", ":")).encode("ascii")
 
 
-def _messages(messages: list[Any], template: Template) -> list[Any]:
+def _messages(messages: list[Any], template: Template, heading: str) -> list[Any]:
+    """The operator's system text stands above the client's, never beside or under it."""
     turns = [_turn(message, template) for message in messages]
-    if not template.system:
-        return turns
-    return [{"role": "system", "content": template.system}, *turns]
+    return guard_input.under(turns, template.system, heading)
 
 
 def _turn(message: dict[str, Any], template: Template) -> dict[str, Any]:

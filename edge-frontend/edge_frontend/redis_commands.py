@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from . import resp
 from .errors import StoreDown
-from .ports import Claim, Delete, Get, Operation, Put, Renew, Result, Slice
+from .ports import Add, Claim, Delete, Get, Operation, Put, Renew, Result, Slice
 
 _CLAIM = b"""if redis.call('EXISTS', KEYS[2]) == 1 then return 0 end
 return redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) and 1 or 0"""
 _RENEW = b"""if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+return redis.call('PEXPIRE', KEYS[1], ARGV[2])"""
+_ADD = b"""redis.call('INCRBY', KEYS[1], ARGV[1])
 return redis.call('PEXPIRE', KEYS[1], ARGV[2])"""
 _DELETE = b"""if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 return redis.call('DEL', KEYS[1])"""
@@ -39,6 +41,8 @@ def parts(operation: Operation) -> tuple[bytes, ...]:
             return _script(_CLAIM, (key, unless.encode()), value, b"%d" % ttl_ms)
         case Renew(value=value, ttl_ms=ttl_ms):
             return _script(_RENEW, (key,), value, b"%d" % ttl_ms)
+        case Add(amount=amount, ttl_ms=ttl_ms):
+            return _script(_ADD, (key,), b"%d" % amount, b"%d" % ttl_ms)
         case Delete(value=None):
             return b"DEL", key
         case Delete(value=value):

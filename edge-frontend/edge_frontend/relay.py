@@ -13,6 +13,7 @@ from typing import Any
 
 from . import answer, sse
 from .errors import UpstreamBroke
+from .guard_stream import OutputGuard
 
 MAX_EVENT_BYTES = 8_000_000
 _CONTENT = b'"content":"'
@@ -22,11 +23,13 @@ class Relay:
     """The state of one answer on its way back."""
 
     __slots__ = (
-        "_after", "_before", "_between", "_index", "_kept", "_parser", "_texts", "_wants_usage",
-        "done", "failed", "has_content", "head", "metrics", "usage",
+        "_after", "_before", "_between", "_guard", "_index", "_kept", "_parser", "_texts",
+        "_wants_usage", "done", "failed", "has_content", "has_forwarded", "head", "metrics",
+        "usage",
     )  # fmt: skip
 
-    def __init__(self, *, wants_usage: bool, keep: bool) -> None:
+    def __init__(self, *, wants_usage: bool, keep: bool, guard: OutputGuard | None = None) -> None:
+        self._guard = guard
         self._parser = sse.Parser(max_event_bytes=MAX_EVENT_BYTES)
         self._kept: list[dict[str, Any]] | None = [] if keep else None
         self._texts: list[bytes] = []
@@ -34,6 +37,7 @@ class Relay:
         self._before = self._after = self._between = b""
         self._index = 0
         self.has_content = False
+        self.has_forwarded = False
         self.done = False
         self.failed = False
         self.head: dict[str, Any] = {}
@@ -103,19 +107,32 @@ class Relay:
             return b""
         if payload.strip() == sse.DONE:
             self.done = True
-            return b""
+            return self._forward(self._guard.end()) if self._guard is not None else b""
         chunk = _chunk(payload)
         if "error" in chunk and not chunk.get("choices"):
             self.failed = True
             return b""
+        self._look_into(chunk)
+        if self._guard is not None:
+            return self._forward(self._guard.feed(chunk))
+        if self.has_content:
+            self._learn(chunk, payload)
+        return self._frame(chunk, payload)
+
+    def _forward(self, chunks: list[dict[str, Any]]) -> bytes:
+        """Chunks as the guardrails let them pass."""
+        return b"".join([self._frame(chunk, _dump(chunk)) for chunk in chunks])
+
+    def _frame(self, chunk: dict[str, Any], payload: bytes) -> bytes:
         if self._kept is not None:
             self._keep_texts()
             self._kept.append(chunk)
-        self._look_into(chunk, payload)
+        if not self.has_forwarded:
+            self.has_forwarded = answer.has_content(chunk)
         is_usage_only = not chunk.get("choices") and chunk.get("usage") is not None
         return b"" if is_usage_only and not self._wants_usage else sse.frame(payload)
 
-    def _look_into(self, chunk: dict[str, Any], payload: bytes) -> None:
+    def _look_into(self, chunk: dict[str, Any]) -> None:
         if isinstance(chunk.get("usage"), dict):
             self.usage = chunk["usage"]
         if isinstance(chunk.get("metrics"), dict):
@@ -124,8 +141,6 @@ class Relay:
             self.has_content = answer.has_content(chunk)
         if not self.head:
             self.head = {name: chunk[name] for name in ("id", "created", "model") if name in chunk}
-        if self.has_content:
-            self._learn(chunk, payload)
 
     def _learn(self, chunk: dict[str, Any], payload: bytes) -> None:
         """Know the next event by this one, if it is a plain piece of text."""
@@ -162,6 +177,10 @@ def _is_plain_text(chunk: dict[str, Any], text: bytes) -> bool:
         and b"\\" not in text
         and choice["delta"]["content"] == text.decode("ascii")
     )
+
+
+def _dump(chunk: Mapping[str, Any]) -> bytes:
+    return json.dumps(chunk, separators=(",", ":")).encode("ascii")
 
 
 def _text(inside: bytes) -> str:

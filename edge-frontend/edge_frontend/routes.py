@@ -8,15 +8,21 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
+KINDS = ("openai", "vllm")
+
 
 @dataclass(frozen=True, slots=True)
 class Upstream:
-    """A model server: where it is, and the path before /v1 if it has one."""
+    """A model server: where it is, the path before /v1 if it has one, and of which kind it is.
+
+    `vllm` knows fields that another OpenAI-compatible server may refuse, such as cache_salt.
+    """
 
     name: str
     scheme: str
     authority: str
     path: str
+    kind: str = "openai"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +82,10 @@ def _upstream(name: str, entry: Mapping[str, Any]) -> Upstream:
     if parts.username is not None:
         raise ValueError(f"upstream {name!r} must carry no credentials in its url")
     path = parts.path.rstrip("/").removesuffix("/v1")
-    return Upstream(name, parts.scheme, parts.netloc, path)
+    kind = entry.get("kind", "openai")
+    if kind not in KINDS:
+        raise ValueError(f"upstream {name!r} must be of a kind {' or '.join(KINDS)}")
+    return Upstream(name, parts.scheme, parts.netloc, path, kind)
 
 
 def _route(name: str, entry: Mapping[str, Any], upstreams: Mapping[str, Upstream]) -> Route:

@@ -14,11 +14,14 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from .errors import Misconfigured
+from .guard_rules import RULES
 from .keys import MIN_SECRET_CHARS
 from .routes import RouteTable
 from .templates import TEMPLATES
 
-SECRET_NAMES = frozenset({"key_secret", "key_secret_previous", "upstream_keys", "store"})
+SECRET_NAMES = frozenset(
+    {"key_secret", "key_secret_previous", "gate_secret", "upstream_keys", "store"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,10 @@ class Settings:
     connect_timeout_ms: int = 5_000
     first_byte_timeout_ms: int = 120_000
     between_bytes_timeout_ms: int = 60_000
+    gate_secret: str = field(default="", repr=False)
+    deadline_ms: int = 0
+    guardrails: str = "none@1"
+    origins: tuple[str, ...] = ()
     environment: str = "local"
     region: str = "local"
     categories: tuple[str, ...] = ()
@@ -150,7 +157,13 @@ def _template(text: str) -> str:
     return text
 
 
-def _categories(text: str) -> tuple[str, ...]:
+def _guardrails(text: str) -> str:
+    if text not in RULES:
+        raise ValueError(f"must be one of {', '.join(sorted(RULES))}")
+    return text
+
+
+def _words(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
@@ -160,6 +173,7 @@ _READERS: dict[str, Callable[[str], object]] = {
     "routes": RouteTable.from_json,
     "key_secret": _secret,
     "key_secret_previous": _secret,
+    "gate_secret": _secret,
     "upstream_keys": _upstream_keys,
     "store": _store,
     "store_timeout_ms": _whole(1, 5_000),
@@ -173,5 +187,8 @@ _READERS: dict[str, Callable[[str], object]] = {
     "connect_timeout_ms": _whole(1, _DAY_MS),
     "first_byte_timeout_ms": _whole(1, _DAY_MS),
     "between_bytes_timeout_ms": _whole(1, _DAY_MS),
-    "categories": _categories,
+    "categories": _words,
+    "origins": _words,
+    "deadline_ms": _whole(0, _DAY_MS),
+    "guardrails": _guardrails,
 }

@@ -15,10 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edge_frontend import jwt
-from edge_frontend.caller import Caller, Limits
+from edge_frontend.caller import Caller
 from edge_frontend.issuers import Issuer, Issuers
 from edge_frontend.jwks import KeySet
 from edge_frontend.jwt import InvalidToken, Remembered
+from edge_frontend.limits import Limits
 from edge_frontend.signatures import Key
 from fakes.issuer import ISS, NOW_S, claims, encode, jwk, settings, token
 

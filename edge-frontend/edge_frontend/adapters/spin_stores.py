@@ -14,7 +14,7 @@ from typing import Protocol
 from .. import redis_commands as commands
 from .. import resp
 from ..errors import StoreDown
-from ..ports import Claim, Delete, Get, Operation, Put, Renew, Result, Slice
+from ..ports import Add, Claim, Delete, Get, Operation, Put, Renew, Result, Slice
 
 _EXPIRY = struct.Struct("<Q")
 
@@ -76,6 +76,9 @@ class SpinKeyValue:
                 return (await self._get(key) or b"")[start:]
             case Put(value=value, ttl_ms=ttl_ms):
                 return await self._set(key, value, ttl_ms)
+            case Add(amount=amount, ttl_ms=ttl_ms):
+                total = int(await self._get(key) or b"0") + amount
+                return await self._set(key, b"%d" % total, ttl_ms)
             case Claim():
                 return await self._claim(operation)
             case Renew(value=value, ttl_ms=ttl_ms):
