@@ -22,8 +22,10 @@ INSTANTS = ("t0", "t1", "t2", "t3", "t4", "t5", "t6")
 STAGES = (
     "authenticate",
     "receive",
+    "guard",
     "look_up",
     "follow",
+    "admit",
     "assemble",
     "model_call",
     "forward_first",
@@ -42,6 +44,8 @@ LABELS = (
     "model",
     "model_revision",
     "template_version",
+    "guardrails",
+    "rules_fired",
     "category",
     "streamed",
 )
@@ -206,12 +210,18 @@ def _number(value: Any) -> float | None:
     return round(float(value), 3) if is_number and abs(value) < _MOST else None
 
 
-def log_line(record: Mapping[str, Any], wall_s: float, tenant: str | None) -> str:
-    """One JSON line a request: who, what, how long; no prompt, answer, key or header."""
+def log_line(
+    record: Mapping[str, Any], wall_s: float, tenant: str | None, client: str | None = None
+) -> str:
+    """One JSON line a request: who, what, how long; no prompt, answer, key or header.
+
+    `client` is a keyed hash of an address; in a record that name stands for the client's lane.
+    """
     kept = {
         name: value for name, value in record.items() if name not in ("not_available", "client")
     }
-    return json.dumps({"time": round(wall_s, 3), "tenant": tenant, **kept}, separators=(",", ":"))
+    line = {"time": round(wall_s, 3), "tenant": tenant, "client": client, **kept}
+    return json.dumps(line, separators=(",", ":"))
 
 
 def fault_line(fault: BaseException, request_id: str) -> str:

@@ -19,11 +19,14 @@ from . import revocations, untrusted
 from .errors import BadRequest, Forbidden, Misconfigured, StoreDown
 from .exchange import Exchange
 from .keys import NAME, Claims
+from .limits import NAMES, NORMAL, Limits
 from .ports import Get, Put
 
 KEYS = "nf:1:keys"
 _TTL_MS = 10 * 365 * 86_400_000
 MAX_BODY_BYTES = 10_000
+_MUST = ("tenant", "expires_at", "models", "permissions")
+_KEPT = (*_MUST, "limits", "priority", "created_at", "label")
 _SECOND = re.compile(r"[0-9]{1,12}")  # up to the year 33658
 
 
@@ -82,11 +85,15 @@ def _described(key_id: str, body: bytes) -> dict[str, Any]:
             expires_at=document["expires_at"],
             models=_texts(document["models"]),
             permissions=_texts(document["permissions"]),
+            limits=Limits.of(document.get("limits", {})),
+            priority=document.get("priority", NORMAL),
         )
     except (KeyError, TypeError, ValueError):
-        raise BadRequest("A key needs a tenant, expires_at, models and permissions.") from None
-    kept = ("tenant", "expires_at", "models", "permissions", "created_at", "label")
-    return {"key_id": key_id, **{name: document[name] for name in kept if name in document}}
+        raise BadRequest(
+            "A key needs a tenant, expires_at, models and permissions, and may have limits "
+            f"({', '.join(NAMES)}) and a priority."
+        ) from None
+    return {"key_id": key_id, **{name: document[name] for name in _KEPT if name in document}}
 
 
 def _since(x: Exchange) -> float:
@@ -99,7 +106,9 @@ def _since(x: Exchange) -> float:
 
 
 def _checked(key_id: str) -> str:
-    if not NAME.fullmatch(key_id):
+    # A token's key id is its issuer's name, a tilde, and a hash of its subject.
+    issuer, tilde, subject = key_id.partition("~")
+    if not NAME.fullmatch(issuer) or (tilde and not NAME.fullmatch(subject)):
         raise BadRequest("A key id is 1 to 64 letters, digits, '.', '_' or '-'.", param="key_id")
     return key_id
 

@@ -1,7 +1,8 @@
 """Early admission: what the gate last said of the model server, and who is turned away now.
 
 A hint is worth something for two seconds. A request that the gate would shed is refused here,
-before it travels; what must be exact is decided at the gate. The header is
+before it travels; what must be exact is decided at the gate. Since a hint ages, what has drained
+meanwhile is taken off and what this instance has sent since is added. The header is
 
     x-nearfar-load: in_flight=12;capacity=24;seats=16;queued=0;drain=4.1;speed=14.2
 
@@ -19,8 +20,8 @@ from .exchange import Exchange
 from .limits import PRIORITIES
 from .ports import Get, Put, Result
 
-HEADER = "x-nearfar-load"
 FRESH_MS = 2_000
+SHARE_MS = 500  # how often an instance tells the others; one that is new tells at once
 MOST_RETRY_S = 60
 # Kept back from the host's deadline: for the first content, and for the event that says the end.
 MARGIN_MS = 1_000
@@ -56,23 +57,26 @@ def due(x: Exchange, upstream: str) -> tuple[Get, ...]:
 
 
 def learn(x: Exchange, upstream: str, load: Result, speed: Result) -> None:
-    """Take what was asked; the store forgets a load when it is stale."""
+    """Take what was asked; what another instance put there is as old as it says."""
     if isinstance(load, bytes):
-        heard(x, upstream, load.decode("latin-1"), share=False)
+        put_ms, _, header = load.decode("latin-1").partition(" ")
+        age_ms = x.ports.clock.wall_s() * 1000 - _number(put_ms)
+        if age_ms < FRESH_MS:
+            _remember(x, upstream, header, max(0.0, age_ms))
     if isinstance(speed, bytes):
-        x.instance.speeds.setdefault(upstream, _number(speed))
+        x.instance.speeds.setdefault(upstream, _number(speed.decode("latin-1")))
 
 
-def heard(x: Exchange, upstream: str, header: str, *, share: bool = True) -> None:
+def heard(x: Exchange, upstream: str, header: str) -> None:
     """Remember what the gate said, and let other instances know; what is no load is no hint."""
-    load = parse(header, x.ports.clock.now_ms())
-    if load is None:
-        return
-    x.instance.loads[upstream] = load
-    if load.speed:
-        x.instance.speeds[upstream] = load.speed
-    if share:
-        x.after.append(Put(load_key(upstream), header.encode("latin-1"), FRESH_MS))
+    load = _remember(x, upstream, header, 0.0)
+    if (
+        load is not None
+        and load.read_ms - x.instance.shared_ms.get(upstream, -SHARE_MS) >= SHARE_MS
+    ):
+        x.instance.shared_ms[upstream] = load.read_ms
+        told = f"{x.ports.clock.wall_s() * 1000:.0f} {header}".encode("latin-1")
+        x.after.append(Put(load_key(upstream), told, FRESH_MS))
         if load.speed:
             x.after.append(Put(speed_key(upstream), b"%.1f" % load.speed, _SPEED_TTL_MS))
 
@@ -100,7 +104,7 @@ def speed_key(upstream: str) -> str:
 
 
 def check(x: Exchange, upstream: str) -> None:
-    """Turn away a request that would be shed.
+    """Turn away a request that would be shed; one that is not is counted as sent.
 
     Raises:
         UpstreamBusy: with the seconds until its place is likely to be free.
@@ -108,12 +112,15 @@ def check(x: Exchange, upstream: str) -> None:
     load = _fresh(x, upstream)
     if load is None or x.claims is None:
         return
-    above = load.in_flight - load.room(x.claims.priority)
+    sent = x.instance.sent.get(upstream, 0)
+    drained = (load.drain or 0.0) * (x.ports.clock.now_ms() - load.read_ms) / 1000
+    above = max(0.0, load.in_flight - drained) + sent - load.room(x.claims.priority)
     if above >= 0:
         raise UpstreamBusy(
             "The model server is full; try again later.",
             headers=(("retry-after", str(retry_after_s(above + 1, load.drain))),),
         )
+    x.instance.sent[upstream] = sent + 1
 
 
 def retry_after_s(above: float, drain: float | None) -> int:
@@ -135,6 +142,15 @@ def parse(header: str, now_ms: float) -> Load | None:
     return Load(in_flight, capacity, seats, values.get("drain"), values.get("speed"), now_ms)
 
 
+def _remember(x: Exchange, upstream: str, header: str, age_ms: float) -> Load | None:
+    load = parse(header, x.ports.clock.now_ms() - age_ms)
+    if load is not None:
+        x.instance.loads[upstream], x.instance.sent[upstream] = load, 0
+        if load.speed:
+            x.instance.speeds[upstream] = load.speed
+    return load
+
+
 def _fresh(x: Exchange, upstream: str) -> Load | None:
     load: Load | None = x.instance.loads.get(upstream)
     if load is None or x.ports.clock.now_ms() - load.read_ms > FRESH_MS:
@@ -142,8 +158,9 @@ def _fresh(x: Exchange, upstream: str) -> Load | None:
     return load
 
 
-def _number(value: bytes) -> float:
+def _number(text: str) -> float:
     try:
-        return float(value)
+        number = float(text)
     except ValueError:
         return 0.0
+    return number if math.isfinite(number) else 0.0

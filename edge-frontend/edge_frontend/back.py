@@ -6,7 +6,7 @@ import asyncio
 import json
 from typing import Any
 
-from . import account, cache, flight, prompt, sse
+from . import account, cache, flight, hits, prompt, sse
 from .carriage import Again, Carriage
 from .errors import EdgeError
 from .exchange import Exchange
@@ -82,6 +82,8 @@ async def pass_whole(
 
 async def end(x: Exchange) -> None:
     """The reply has gone: tell the store what it should know, and write the request's line."""
+    if x.account.cache in ("hit", "shared") and x.account.error is None:
+        hits.count(x, x.account.output_tokens)
     await x.settle()
     log(x)
 
@@ -89,7 +91,8 @@ async def end(x: Exchange) -> None:
 def log(x: Exchange) -> None:
     """Write the request's line."""
     tenant = x.claims.tenant if x.claims else None
-    x.ports.log(account.log_line(x.account.record(), x.ports.clock.wall_s(), tenant))
+    record, now_s = x.account.record(), x.ports.clock.wall_s()
+    x.ports.log(account.log_line(record, now_s, tenant, x.client()))
 
 
 async def _collect(x: Exchange, carriage: Carriage, traced: bool) -> Reply:

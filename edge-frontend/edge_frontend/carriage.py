@@ -135,8 +135,7 @@ class Carriage:
         for alarm in (self._alarm, self._deadline):
             if alarm is not None:
                 alarm.let_go()
-        if self._guard is not None:
-            self._x.fired(self._guard.fired)
+        self._tell_fired()
         lead, self._lead = self._lead, None
         if lead is not None:
             body = await self._complete(lead)
@@ -214,11 +213,16 @@ class Carriage:
             x.account.mark("model_call", arrived_ms, "t4")
         return Last(piece) if relay.ended else piece
 
+    def _tell_fired(self) -> None:
+        if self._guard is not None:
+            self._x.fired(self._guard.fired)
+
     def _note(self, is_there: bool) -> None:
         self.client_gone = self.client_gone or not is_there
 
     def _check(self) -> None:
         relay = self._relay
+        self._tell_fired()
         if relay.failed:
             raise UpstreamBroke("The model server reported an error in the middle of its answer.")
         self._count(relay.usage or {}, relay.metrics)

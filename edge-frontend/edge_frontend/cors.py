@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from .headers import PASSED
+
 MAX_AGE_S = 600
 _ASKED = (
     "authorization, content-type, cache-control, traceparent, "
     "x-nearfar-cache, x-nearfar-category, x-nearfar-trace"
 )
-_SHOWN = "x-request-id, x-cache, age, server-timing, retry-after, x-nearfar-max-tokens"
+_OWN = ("age", "retry-after", "server-timing", "x-cache", "x-nearfar-max-tokens", "x-request-id")
+_SHOWN = ", ".join([*_OWN, *sorted(PASSED)])
 
 Head = tuple[tuple[str, str], ...]
 

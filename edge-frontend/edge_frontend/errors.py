@@ -10,8 +10,9 @@
     ├── NotFound                  404  not_found
     │   └── ModelNotFound         404  model_not_found
     ├── MethodNotAllowed          405  method_not_allowed
-    ├── RateLimited               429  rate_limit_exceeded, parallel_limit_exceeded,
-    │                                  monthly_budget_exceeded    (with Retry-After)
+    ├── RateLimited               429  rate_limit_exceeded   (a limit of the caller's own;
+    │   ├── ParallelLimited       429  parallel_limit_exceeded               with Retry-After)
+    │   └── BudgetSpent           429  monthly_budget_exceeded
     ├── KeysUnavailable           503  issuer_unavailable    (a token's issuer; with Retry-After)
     ├── Misconfigured             503  misconfigured
     ├── StoreDown                 503  store_unavailable     (never reaches a chat client)
@@ -83,6 +84,7 @@ class ContentPolicyViolation(BadRequest):
 
     code = "content_policy_violation"
     rule = ""
+    stage = "guard"
 
     @classmethod
     def of(cls, rule: str) -> ContentPolicyViolation:
@@ -128,6 +130,23 @@ class MethodNotAllowed(EdgeError):
     status = 405
     type = "invalid_request_error"
     code = "method_not_allowed"
+
+
+class RateLimited(EdgeError):
+    """The caller's requests or tokens a minute are used up."""
+
+    status = 429
+    type = "rate_limit_error"
+    code = "rate_limit_exceeded"
+    stage = "admit"
+
+
+class ParallelLimited(RateLimited):
+    code = "parallel_limit_exceeded"
+
+
+class BudgetSpent(RateLimited):
+    code = "monthly_budget_exceeded"
 
 
 class KeysUnavailable(EdgeError):
@@ -188,16 +207,3 @@ class UpstreamTimeout(UpstreamError):
 
 class DeadlineExceeded(UpstreamTimeout):
     code = "deadline_exceeded"
-
-
-class RateLimited(EdgeError):
-    """A limit of the caller's own is reached; `code` says which."""
-
-    status = 429
-    type = "rate_limit_error"
-    code = "rate_limit_exceeded"
-    stage = "admit"
-
-    def __init__(self, code: str, message: str, headers: tuple[tuple[str, str], ...]) -> None:
-        super().__init__(message, headers=headers)
-        self.code = code

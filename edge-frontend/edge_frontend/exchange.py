@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import __version__, account, headers, traceparent
+from . import __version__, account, address, headers, jwks, jwt, traceparent
 from .caller import Caller
 from .errors import StoreDown, Unauthorized
 from .guard_rules import Rules
@@ -28,7 +29,11 @@ class Instance:
     revoked_read_ms: float | None = None
     store_down_until_ms: float = 0.0
     loads: dict[str, Any] = field(default_factory=dict)
+    sent: dict[str, int] = field(default_factory=dict)
+    shared_ms: dict[str, float] = field(default_factory=dict)
     speeds: dict[str, float] = field(default_factory=dict)
+    key_sets: dict[str, jwks.KeySet] = field(default_factory=dict)
+    tokens: jwt.Remembered = field(default_factory=jwt.Remembered)
 
 
 @dataclass(slots=True)
@@ -76,17 +81,42 @@ class Exchange:
 
         Raises:
             Unauthorized: without saying what was wrong with it.
+            KeysUnavailable: when the keys of a token's issuer are not to be had.
         """
-        scheme, _, key = self.header("authorization").partition(" ")
-        if scheme.lower() != "bearer" or not key.strip():
+        scheme, _, credential = self.header("authorization").partition(" ")
+        credential = credential.strip()
+        if scheme.lower() != "bearer" or not credential:
             raise Unauthorized("Send an API key as `Authorization: Bearer nf_…`.")
+        is_token = self.settings.issuers.by_iss and jwt.looks_like_token(credential)
         try:
-            now_s = self.ports.clock.wall_s()
-            claims = verify(key.strip(), self.settings.key_secrets, now_s)
-            self.claims = Caller.with_key(claims)
-        except InvalidKey as error:
+            self.claims = await self._token(credential) if is_token else self._key(credential)
+        except (InvalidKey, jwt.InvalidToken) as error:
             raise Unauthorized("The API key is not valid or has expired.") from error
         return self.claims
+
+    def _key(self, key: str) -> Caller:
+        claims = verify(key, self.settings.key_secrets, self.ports.clock.wall_s())
+        return Caller.with_key(claims)
+
+    async def _token(self, token: str) -> Caller:
+        known, now_s = self.instance, self.ports.clock.wall_s()
+        keys = jwks.KeySets(
+            known.key_sets,
+            self.near,
+            functools.partial(jwks.fetch, self.ports.upstream),
+            self.ports.clock,
+            self.ports.spawn,
+            self.settings.key_secrets,
+        )
+        return await jwt.verify(token, self.settings.issuers, keys, now_s, known.tokens)
+
+    def client(self) -> str | None:
+        """A keyed hash of the client's address, where proxies of ours say one."""
+        hops = self.settings.trusted_hops
+        if not hops:
+            return None
+        forwarded = headers.joined(self.inbound.headers, "x-forwarded-for")
+        return address.hashed(address.client(forwarded, hops), self.settings.key_secret)
 
     async def near(self, *operations: Operation) -> list[Result]:
         """Ask the near store in one batch, and count the round trips.

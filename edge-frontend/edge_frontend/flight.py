@@ -210,7 +210,7 @@ class Live:
 
 
 async def look_up(
-    x: Exchange, name: str, policy: cache.Policy, *more: Get
+    x: Exchange, name: str, policy: cache.Policy, *more: Operation
 ) -> tuple[cache.Entry | None, Lead | None, list[Result]]:
     """Ask for an answer and, if there is none, for the lead, all in one batch.
 

@@ -68,12 +68,15 @@ async def chat(x: Exchange) -> Reply:
     x.mark("authenticate")
 
     # receive
-    request = parse(await x.inbound.body(x.settings.max_body_bytes))
-    template = TEMPLATES[x.settings.template]
-    request = _guard(x, request)
+    body = await x.inbound.body(x.settings.max_body_bytes)
+    request, template = parse(body), TEMPLATES[x.settings.template]
     route = _route(x, request, template)
-    cap = prompt.output_cap(request, route, template, x.settings.max_tokens)
     x.mark("receive")
+
+    # guard: what may not pass goes nowhere, not into a cache key either
+    request = _guard(x, request, len(body))
+    cap = prompt.output_cap(request, route, template, x.settings.max_tokens)
+    x.mark("guard")
 
     # look up: the near store, never anything far
     cache_control = headers.joined(x.inbound.headers, "cache-control")
@@ -84,11 +87,11 @@ async def chat(x: Exchange) -> Reply:
     if entry is not None:
         x.account.cache = "hit"
         hits.check(x)
-        hits.count(x, entry.output_tokens)
         return back.replay(x, request, entry, wants_record)
 
     # somebody else may be asking the same thing right now
     if x.account.cache == "miss" and lead is None:
+        await hits.follow(x)
         joined = await _join(x, name)
         x.mark("follow")
         if isinstance(joined, cache.Entry):
@@ -105,6 +108,7 @@ async def chat(x: Exchange) -> Reply:
     # admit, assemble, forward
     try:
         admission.check(x, route.upstream.name)
+        x.mark("admit")
         call = _call(x, request, route, template, cap)
         x.mark("assemble", "t3")
         answer = await forward.send(x, route.upstream.name, call)
@@ -236,14 +240,17 @@ async def _look_up(
 ) -> tuple[cache.Entry | None, flight.Lead | None]:
     if policy.read:
         x.account.cache = "miss"
-    asked = (revocations.due(x), hits.due(x), admission.due(x, upstream))
+    others = (revocations.due(x), admission.due(x, upstream))
+    # Only a look-up can be a hit; what is asked along with something else costs no trip.
+    answer = flight.answer_key(name) if policy.read else ""
+    asked = (hits.due(x, answer) if answer or any(others) else (), *others)
     try:
         entry, lead, found = await flight.look_up(x, name, policy, *chain(*asked))
     except StoreDown:
         x.account.cache = "bypass" if not policy.read else "miss"
         return None, flight.alone(x, name) if policy.read else None
     values = iter(found)
-    revoked, counted, load = (list(islice(values, len(gets))) for gets in asked)
+    counted, revoked, load = (list(islice(values, len(gets))) for gets in asked)
     if counted:
         hits.learn(x, *counted)
     if load:
@@ -254,11 +261,11 @@ async def _look_up(
     return entry, lead
 
 
-def _guard(x: Exchange, request: ChatRequest) -> ChatRequest:
+def _guard(x: Exchange, request: ChatRequest, size_bytes: int) -> ChatRequest:
     """The request as the guardrails let it pass."""
     x.rules = rules = RULES[x.settings.guardrails]
     x.account.labels["guardrails"] = rules.version
-    checked = guard_input.check(request.fields, rules)
+    checked = guard_input.check(request.fields, rules, size_bytes)
     x.fired(checked.fired)
     return replace(request, fields=checked.fields)
 

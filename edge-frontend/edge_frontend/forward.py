@@ -10,8 +10,10 @@ from typing import Any
 
 from . import admission, grant, headers, hits, prompt
 from .errors import (
+    BudgetSpent,
     ContextTooLong,
     EdgeError,
+    ParallelLimited,
     RateLimited,
     Unauthorized,
     UpstreamBusy,
@@ -26,14 +28,17 @@ from .routes import Route, Upstream
 MAX_ERROR_BYTES = 64_000
 MAX_MESSAGE_CHARS = 500
 _DAY_S = 86_400
+_MONTH_S = 31 * _DAY_S
 REQUESTS_OWN_FAULT = frozenset({400, 413, 422})
 # The gate's own refusals, told apart by their code; docs/gate.md lists them.
 GATES_OWN = frozenset({403, 429})
 LIMITS = {
-    "rate_limit_exceeded": "The requests or tokens a minute of this key are used up.",
-    "parallel_limit_exceeded": "This key has as many requests under way as it may.",
-    "monthly_budget_exceeded": "The tokens of this month are used up.",
+    RateLimited: "The requests or tokens a minute of this key are used up.",
+    ParallelLimited: "This key has as many requests under way as it may.",
+    BudgetSpent: "The tokens of this month are used up.",
 }
+# Refusals of a grant that was not looked into, or was before: its report of hits did not count.
+UNREAD = frozenset({401, 409})
 LAST_WORD_MS = 500  # kept back from the host's deadline to say that it came
 
 
@@ -90,13 +95,13 @@ def _grant(x: Exchange, fields: dict[str, Any]) -> tuple[tuple[str, bytes], ...]
 
 def _hear(x: Exchange, upstream: str, answer: Answer) -> None:
     """What the gate says beside the answer: what is left, and how full the model server is."""
-    x.passed = tuple(
+    x.passed += tuple(
         (name, value.decode("latin-1"))
         for name, value in answer.headers
         if name in headers.PASSED and value.isascii()
     )
-    admission.heard(x, upstream, headers.first(answer.headers, admission.HEADER))
-    if answer.status != 401:
+    admission.heard(x, upstream, headers.first(answer.headers, "x-nearfar-load"))
+    if answer.status not in UNREAD:
         hits.told(x)
 
 
@@ -142,9 +147,10 @@ async def _refusal(x: Exchange, answer: Answer) -> EdgeError:
         code = await _error_field(answer, "code")
         if code == "key_revoked":
             return Unauthorized("The API key is not valid or has expired.")
-        if code in LIMITS:
-            wait = ("retry-after", str(retry_after_s(answer, x.ports.clock.wall_s())))
-            return RateLimited(code, LIMITS[code], (wait,))
+        for kind, text in LIMITS.items():
+            if code == kind.code:
+                wait_s = retry_after_s(answer, x.ports.clock.wall_s(), _MONTH_S)
+                return kind(text, headers=(("retry-after", str(wait_s)),))
     answer.body.close()
     if status in (429, 503):
         retry = ("retry-after", str(retry_after_s(answer, x.ports.clock.wall_s())))
@@ -166,19 +172,19 @@ def _own_fault(x: Exchange, status: int, message: str) -> EdgeError:
     return UpstreamRejected(text, status=status)
 
 
-def retry_after_s(answer: Answer, now_s: float) -> int:
+def retry_after_s(answer: Answer, now_s: float, most_s: int = _DAY_S) -> int:
     """The server's Retry-After in whole seconds, at least 1; seconds or an HTTP date (RFC 9110)."""
     value = headers.first(answer.headers, "retry-after").strip()
     if value.isascii() and value.isdigit():
-        # More digits than a day has are a day: Python reads no number of thousands of digits.
-        return max(1, min(int(value[:6]), _DAY_S)) if len(value) <= 6 else _DAY_S
+        # More digits than a month has are the most: Python reads no number of thousands of digits.
+        return max(1, min(int(value), most_s)) if len(value) <= 7 else most_s
     try:
         at = parsedate_to_datetime(value)
         # A date without a zone is GMT, as all of HTTP's are.
         left = (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() - now_s
     except (ValueError, OverflowError):
         return 1
-    return max(1, min(math.ceil(left), _DAY_S))
+    return max(1, min(math.ceil(left), most_s))
 
 
 async def _message(answer: Answer) -> str:

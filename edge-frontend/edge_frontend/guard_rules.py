@@ -107,6 +107,11 @@ class Rules:
     output_watch: Group = _EMPTY
 
     @property
+    def guards_input(self) -> bool:
+        """Whether a rule looks at requests; if not, only their size counts."""
+        return bool(self.input.rules or self.input_watch.rules)
+
+    @property
     def guards_output(self) -> bool:
         """Whether an answer has to be looked at; if not, its bytes may pass untouched."""
         return bool(self.output.rules or self.output_watch.rules)

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 READ = {
+    "access-control-request-method": "says that an OPTIONS request is a preflight",
     "authorization": "Bearer API key or token",
     "cache-control": "no-store, no-cache: keep or read no cached answer",
     "content-length": "size of the body",
     "origin": "where a cross-origin request comes from",
     "traceparent": "W3C trace context to continue",
+    "x-forwarded-for": "the client's address, where NEARFAR_TRUSTED_HOPS counts proxies of ours",
     "x-nearfar-cache": "use: this answer may be cached though it is not deterministic",
     "x-nearfar-category": "one of the configured categories, for the record",
     "x-nearfar-trace": "1: send the record back",

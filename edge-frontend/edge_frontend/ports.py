@@ -89,15 +89,29 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class Add:
-    """Add to a whole number, 0 where there is none; answers True."""
+    """Add to a whole number, 0 where there is none; answers True. Fails for what is no number."""
 
     key: str
     amount: int
     ttl_ms: int
 
 
-Operation = Get | Slice | Put | Claim | Renew | Delete | Add
-Result = bytes | bool | None
+@dataclass(frozen=True, slots=True)
+class Spend:
+    """Count one event, if fewer than `most` lie within the last `window_ms`.
+
+    Answers 0 when it was counted, or the milliseconds until it could be. Where `given` names a key,
+    it counts only if that has a value, and answers None if not.
+    """
+
+    key: str
+    most: int
+    window_ms: int
+    given: str = ""
+
+
+Operation = Get | Slice | Put | Claim | Renew | Delete | Add | Spend
+Result = bytes | bool | int | None
 
 
 class Store(Protocol):

@@ -15,7 +15,21 @@ from typing import Any, TypeVar
 
 from . import flow, keys, settings
 from .exchange import Exchange, Instance
-from .ports import Answer, Call, Claim, Get, Last, Operation, Ports, Put, Reply, Result, Sink
+from .limits import Limits
+from .ports import (
+    Answer,
+    Call,
+    Claim,
+    Get,
+    Last,
+    Operation,
+    Ports,
+    Put,
+    Reply,
+    Result,
+    Sink,
+    Spend,
+)
 
 T = TypeVar("T")
 ROUNDS = 24
@@ -25,6 +39,7 @@ _ROUTES = {
     "upstreams": {"u": {"url": "http://u"}},
     "models": {"m": {"upstream": "u"}},
 }
+_LOAD = b"in_flight=1;capacity=24;seats=16;queued=0;drain=4.1;speed=14.2"
 _CHUNK = '{"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[%s]%s}'
 _ANSWER = [
     _CHUNK % ('{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}', ""),
@@ -39,9 +54,17 @@ _ANSWER = [
 def rehearse() -> None:
     """Answer requests of every common kind, then let the collector leave what there is alone."""
     variables = {"routes": json.dumps(_ROUTES), "key_secret": _SECRET, "upstream_keys": '{"u":"k"}'}
-    read = settings.from_variables(variables)
-    key = keys.mint(_SECRET, keys.Claims("rehearsal", "rehearsal", 10, ("*",), ("chat", "trace")))
-    stage, instance = _Stage(), Instance()
+    _answer_all(settings.from_variables(variables))
+    with_gate = {"gate_secret": _SECRET, "deadline_ms": "30000", "guardrails": "standard@1"}
+    _answer_all(settings.from_variables(variables | with_gate))
+    gc.collect()
+    gc.freeze()
+
+
+def _answer_all(read: settings.Settings) -> None:
+    limits = Limits(rpm=1_000)
+    claims = keys.Claims("rehearsal", "rehearsal", 10, ("*",), ("chat", "trace"), limits)
+    key, stage, instance = keys.mint(_SECRET, claims), _Stage(), Instance()
     for number in range(ROUNDS):
         fields = {"model": "m", "messages": [{"role": "user", "content": f"Say {number % 3}"}]}
         for extra in (
@@ -54,8 +77,6 @@ def rehearse() -> None:
             if not extra["stream"] and number < 3:
                 continue  # one body needs a loop unless it is a hit
             _perform(flow.handle(Exchange.begin(inbound, stage.ports, read, instance, 0.0)))
-    gc.collect()
-    gc.freeze()
 
 
 def _perform(answering: Coroutine[Any, Any, Reply]) -> None:
@@ -105,6 +126,8 @@ class _Stage:
             elif isinstance(operation, Put):
                 self._values[operation.key] = operation.value
                 results.append(True)
+            elif isinstance(operation, Spend):
+                results.append(0 if operation.given in self._values else None)
             else:
                 results.append(
                     not isinstance(operation, Claim) or operation.unless not in self._values
@@ -112,7 +135,8 @@ class _Stage:
         return results, 1
 
     async def send(self, call: Call) -> Answer:
-        return Answer(200, (("content-type", b"text/event-stream"),), _Source())
+        head = (("content-type", b"text/event-stream"), ("x-nearfar-load", _LOAD))
+        return Answer(200, head, _Source())
 
 
 class _Inbound:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -15,6 +16,7 @@ from urllib.parse import urlsplit
 
 from .errors import Misconfigured
 from .guard_rules import RULES
+from .issuers import Issuers
 from .keys import MIN_SECRET_CHARS
 from .routes import RouteTable
 from .templates import TEMPLATES
@@ -48,7 +50,9 @@ class Settings:
     gate_secret: str = field(default="", repr=False)
     deadline_ms: int = 0
     guardrails: str = "none@1"
+    issuers: Issuers = field(default_factory=Issuers)
     origins: tuple[str, ...] = ()
+    trusted_hops: int = 0
     environment: str = "local"
     region: str = "local"
     categories: tuple[str, ...] = ()
@@ -167,7 +171,16 @@ def _words(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
+def _origins(text: str) -> tuple[str, ...]:
+    origins = _words(text)
+    if not all(origin == "*" or _ORIGIN.fullmatch(origin) for origin in origins):
+        raise ValueError("must be * or origins like https://app.example, with commas between them")
+    return origins
+
+
 _DAY_MS = 86_400_000
+# As browsers write it: lower case, no path, no slash at the end (RFC 6454, 6.2).
+_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://(?:[a-z0-9._-]+|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?")
 _REQUIRED = ("routes", "key_secret")
 _READERS: dict[str, Callable[[str], object]] = {
     "routes": RouteTable.from_json,
@@ -188,7 +201,9 @@ _READERS: dict[str, Callable[[str], object]] = {
     "first_byte_timeout_ms": _whole(1, _DAY_MS),
     "between_bytes_timeout_ms": _whole(1, _DAY_MS),
     "categories": _words,
-    "origins": _words,
     "deadline_ms": _whole(0, _DAY_MS),
     "guardrails": _guardrails,
+    "issuers": Issuers.from_json,
+    "origins": _origins,
+    "trusted_hops": _whole(0, 10),
 }

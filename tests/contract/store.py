@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from edge_frontend.errors import StoreDown
 from edge_frontend.ports import (
+    Add,
     Claim,
     Clock,
     Delete,
@@ -19,6 +21,7 @@ from edge_frontend.ports import (
     Renew,
     Result,
     Slice,
+    Spend,
     Store,
 )
 
@@ -174,6 +177,79 @@ async def one_of_many_claims_wins(store: Store, clock: Clock, name: str) -> None
     assert await one(store, Get(name)) == tokens[won.index(True)]
 
 
+async def what_is_added_is_the_sum(store: Store, clock: Clock, name: str) -> None:
+    assert await one(store, Add(name, 5, LONG_MS)) is True
+    assert await one(store, Get(name)) == b"5"
+    adds = [Add(name, amount, LONG_MS) for amount in (0, 10**12, -6)]
+    assert await ask(store, *adds, Get(name)) == [True, True, True, b"999999999999"]
+    assert await ask(store, Add(name, -(10**12), LONG_MS), Get(name)) == [True, b"-1"]
+    await one(store, Put(name, b"40", LONG_MS))
+    assert await ask(store, Add(name, 2, LONG_MS), Get(name)) == [True, b"42"]
+
+
+async def a_sum_lives_from_its_last_addition(store: Store, clock: Clock, name: str) -> None:
+    await ask(
+        store,
+        Add(f"{name}:short", 1, SHORT_MS),
+        Add(f"{name}:long", 1, SHORT_MS),
+        Add(f"{name}:long", 1, LONG_MS),
+    )
+    await clock.sleep_ms(SHORT_MS * 1.5)
+    assert await ask(store, Get(f"{name}:short"), Get(f"{name}:long")) == [None, b"2"]
+    assert await ask(store, Add(f"{name}:short", 7, LONG_MS), Get(f"{name}:short")) == [True, b"7"]
+
+
+async def what_is_no_number_takes_no_addition(store: Store, clock: Clock, name: str) -> None:
+    await one(store, Put(name, b"seven", LONG_MS))
+    try:
+        await one(store, Add(name, 1, LONG_MS))
+    except StoreDown:
+        pass
+    else:
+        raise AssertionError("an addition to a text was taken")
+    assert await one(store, Get(name)) == b"seven"
+
+
+async def no_more_is_spent_than_there_is(store: Store, clock: Clock, name: str) -> None:
+    spend = Spend(name, 3, LONG_MS)
+    assert await ask(store, spend, spend, spend) == [0, 0, 0]
+    waits = await ask(store, spend, spend)
+    assert all(type(wait) is int and LONG_MS - 5_000 < wait <= LONG_MS for wait in waits), waits
+    assert await one(store, Spend(f"{name}:none", 0, LONG_MS)) == LONG_MS
+    assert await one(store, Spend(name, 4, LONG_MS)) == 0, "what was refused was not counted"
+
+
+async def what_was_spent_comes_back_after_the_window(store: Store, clock: Clock, name: str) -> None:
+    spend = Spend(name, 2, SHORT_MS)
+    assert await ask(store, spend) == [0]
+    await clock.sleep_ms(SHORT_MS / 2)
+    assert await ask(store, spend) == [0]
+    wait_ms = await one(store, spend)
+    assert type(wait_ms) is int, "the first of the two has gone"
+    assert 1 <= wait_ms <= SHORT_MS / 2 + 1
+    await clock.sleep_ms(wait_ms + 1)
+    assert await one(store, spend) == 0
+
+
+async def nothing_is_spent_without_what_it_is_for(store: Store, clock: Clock, name: str) -> None:
+    other = f"{name}:other"
+    spend = Spend(name, 1, LONG_MS, given=other)
+    assert await ask(store, spend, spend) == [None, None]
+    await one(store, Put(other, b"", LONG_MS))
+    assert await one(store, spend) == 0
+    assert await one(store, spend) not in (0, None)
+
+
+async def every_addition_at_the_same_time_counts(store: Store, clock: Clock, name: str) -> None:
+    await asyncio.gather(*(one(store, Add(name, number, LONG_MS)) for number in range(8)))
+    assert await one(store, Get(name)) == b"28"
+
+
+async def no_more_is_spent_at_the_same_time(store: Store, clock: Clock, name: str) -> None:
+    results = await asyncio.gather(*(one(store, Spend(name, 3, LONG_MS)) for _ in range(8)))
+    assert results.count(0) == 3, results
+
+
 CHECKS: tuple[Check, ...] = (
     what_was_put_is_read,
     a_large_value_survives,
@@ -188,5 +264,15 @@ CHECKS: tuple[Check, ...] = (
     only_the_same_value_is_renewed,
     only_the_same_value_is_deleted,
     batches_at_the_same_time_do_not_mix,
+    what_is_added_is_the_sum,
+    a_sum_lives_from_its_last_addition,
+    what_is_no_number_takes_no_addition,
+    no_more_is_spent_than_there_is,
+    what_was_spent_comes_back_after_the_window,
+    nothing_is_spent_without_what_it_is_for,
 )
-ATOMIC: tuple[Check, ...] = (one_of_many_claims_wins,)
+ATOMIC: tuple[Check, ...] = (
+    one_of_many_claims_wins,
+    every_addition_at_the_same_time_counts,
+    no_more_is_spent_at_the_same_time,
+)

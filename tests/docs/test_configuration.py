@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from docs import page
-from edge_frontend import settings
+from edge_frontend import issuers, settings
+from edge_frontend.issuers import Issuers
 from edge_frontend.routes import Route, RouteTable
 from edge_frontend.settings import Settings
 
@@ -73,7 +74,7 @@ def test_the_store_is_written_as_the_error_says() -> None:
 
 
 def test_the_routes_that_are_shown_can_be_read_and_show_every_field() -> None:
-    (shown,) = re.findall(r"```json\n(.*?)```", page.text(MD), re.DOTALL)
+    shown, _ = re.findall(r"```json\n(.*?)```", page.text(MD), re.DOTALL)
     table = RouteTable.from_json(shown)
     assert set(json.loads(shown)) == {item.name for item in fields(RouteTable)}
     (entry,) = json.loads(shown)["models"].values()
@@ -89,6 +90,24 @@ def test_the_routes_that_are_shown_can_be_read_and_show_every_field() -> None:
         defaults["revision"], defaults["serving_hash"], defaults["context_tokens"],
     )  # fmt: skip
     assert "a09a354" == next(iter(table.models.values())).revision
+
+
+def test_the_issuers_that_are_shown_can_be_read_and_every_field_has_a_row() -> None:
+    _, shown = re.findall(r"```json\n(.*?)```", page.text(MD), re.DOTALL)
+    (issuer,) = Issuers.from_json(shown).by_iss.values()
+    assert ("https://login.example", ("nearfar",)) == (issuer.issuer, issuer.audiences)
+    rows = {row[0]: row[1] for row in page.table(MD, "Issuers")}
+    assert list(issuers._READERS) == list(rows)
+    assert {*json.loads(shown)["login"], "jwks"} == set(rows)
+    assert ", ".join(issuers.DEFAULT_ALGORITHMS) == rows["algorithms"]
+    for name in issuers.CLAIMS:
+        assert re.search(rf"\b{name}\b", page.section(MD, "Issuers"))
+
+
+def test_the_guardrails_are_those_that_are_shipped() -> None:
+    with pytest.raises(ValueError, match="must be one of") as caught:
+        settings._guardrails("none@0")
+    assert str(caught.value).removeprefix("must be one of ") == named("guardrails")[3]
 
 
 def test_the_manifest_passes_every_setting_on_and_hides_the_secrets() -> None:

@@ -23,6 +23,8 @@ from fakes.edge import (
 
 CORE = Path(__file__).parents[2] / "edge-frontend/edge_frontend"
 MD = "http.md"
+ORIGIN = "https://app.test"
+SLOW = b"in_flight=1;capacity=24;seats=16;queued=0;drain=4.1;speed=1.5"
 
 
 def test_the_table_has_every_route_with_its_authentication() -> None:
@@ -91,20 +93,26 @@ def test_no_other_header_is_read_anywhere() -> None:
     # The adapter that reads a body compares names itself.
     assert '"content-length"' in (CORE / "adapters/wasi_http.py").read_text()
     assert set(headers.READ) == of_client | {"content-length"}
-    assert set(headers.READ_FROM_UPSTREAM) == of_server
+    # What is passed on is chosen by its name's being in a set.
+    assert "if name in headers.PASSED" in (CORE / "forward.py").read_text()
+    assert all(name.startswith("x-ratelimit-") for name in headers.PASSED)
+    assert set(headers.READ_FROM_UPSTREAM) == of_server | {"x-ratelimit-*"}
 
 
 def test_no_other_header_is_written_or_sent_and_each_of_them_is() -> None:
-    edge = Edge.with_store()
+    edge = Edge.with_store(gate_secret="g" * 32, deadline_ms="3000", origins=ORIGIN)
     full = Scripted([b""], status=429, headers=(("retry-after", b"5"),))
-    edge.upstream.enqueue(Scripted(stream("x")), full)
+    left = tuple((name, b"1") for name in sorted(headers.PASSED))
+    head = (("content-type", b"text/event-stream"), ("x-nearfar-load", SLOW), *left)
+    edge.upstream.enqueue(Scripted(stream("x"), headers=head), full)
+    page_asks = {"origin": ORIGIN, "access-control-request-method": "POST"}
     replies = [
-        run(edge.ask(chat(stream=True))),
+        run(edge.ask(chat(stream=True), headers=page_asks)),
         run(edge.ask(chat())),
         run(edge.ask(chat("other"))),
         run(edge.ask(chat(), key=None)),
         run(edge.ask(None, method="GET")),
-        run(edge.ask(None, method="OPTIONS", path="/healthz")),
+        run(edge.ask(None, method="OPTIONS", path="/healthz", headers=page_asks)),
         run(edge.get("/readyz", key=None)),
         run(edge.get("/admin/keys", key=make_key(("admin",)))),
     ]
@@ -143,7 +151,7 @@ def test_the_admin_way_answers_what_the_page_shows() -> None:
     shown = page.section(MD, "The admin way")
     described: dict[str, Any] = {
         "tenant": "a", "expires_at": 2**40, "models": ["*"], "permissions": ["chat"],
-        "created_at": 1, "label": "x",
+        "limits": {"rpm": 5}, "priority": 2, "created_at": 1, "label": "x",
     }  # fmt: skip
     answer = run(edge.ask(described, method="PUT", path="/admin/keys/k9", key=key)).json()
     assert {"keys", "revoked"} == set(answer)

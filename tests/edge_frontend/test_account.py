@@ -218,8 +218,9 @@ def test_server_timing_names_each_stage_and_the_cache() -> None:
 
 def test_a_log_line_is_the_record_with_time_and_tenant_on_one_line() -> None:
     record = streamed().record()
-    line = log_line(record, 1_800_000_000.12345, "acme")
+    line = log_line(record, 1_800_000_000.12345, "acme", "0123456789abcdef")
     assert "\n" not in line
     document = json.loads(line)
     assert (1_800_000_000.123, "acme") == (document.pop("time"), document.pop("tenant"))
+    assert "0123456789abcdef" == document.pop("client")
     assert {n: v for n, v in record.items() if n not in ("not_available", "client")} == document

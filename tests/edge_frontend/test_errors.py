@@ -7,7 +7,12 @@ import re
 import pytest
 
 from edge_frontend import account, errors
-from edge_frontend.errors import EdgeError, UpstreamBusy, UpstreamRejected
+from edge_frontend.errors import (
+    ContentPolicyViolation,
+    EdgeError,
+    UpstreamBusy,
+    UpstreamRejected,
+)
 
 CLASSES: list[type[EdgeError]] = [
     item
@@ -51,9 +56,12 @@ def test_every_kind_of_failure_belongs_to_a_stage_of_the_account() -> None:
 
 @pytest.mark.parametrize("kind", CLASSES)
 def test_a_failure_is_told_as_openais_error_object(kind: type[EdgeError]) -> None:
-    error = json.loads(kind('say "so"\n').body())["error"]
+    said = 'say "so"\n'
+    error = json.loads(kind(said).body())["error"]
+    if kind is ContentPolicyViolation:  # it takes the rule's name
+        said = f"The content policy does not allow this: rule `{said}`."
     assert {"message", "type", "param", "code"} == set(error)
-    assert ('say "so"\n', kind.type, None, kind.code) == (
+    assert (said, kind.type, None, kind.code) == (
         error["message"], error["type"], error["param"], error["code"],
     )  # fmt: skip
 

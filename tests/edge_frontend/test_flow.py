@@ -181,7 +181,9 @@ def test_the_client_does_not_choose_the_name_of_its_request() -> None:
 def test_head_says_what_is_known_when_it_leaves() -> None:
     response = run(Edge.with_store().ask(chat(stream=True)))
     stages = [part.partition(";")[0] for part in response.headers["server-timing"].split(", ")]
-    assert ["authenticate", "receive", "look_up", "assemble", "cache"] == stages
+    assert [
+        "authenticate", "receive", "guard", "look_up", "admit", "assemble", "cache",
+    ] == stages  # fmt: skip
 
 
 # Routes and methods.

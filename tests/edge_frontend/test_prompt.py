@@ -60,11 +60,20 @@ def test_a_developer_becomes_the_system() -> None:
     assert [{**message, "role": "system"}, user("q")] == assembled([message, user("q")])["messages"]
 
 
-def test_a_templates_system_text_comes_first_and_the_clients_own_stays() -> None:
-    sent = assembled([{"role": "system", "content": "mine"}, user("q")], WRAPPING)["messages"]
-    assert [("system", "Rules."), ("system", "mine")] == [
-        (m["role"], m["content"]) for m in sent[:2]
+def test_a_templates_system_text_comes_first_and_the_clients_own_stays_under_it() -> None:
+    own = [{"role": "system", "content": "mine"}, {"role": "developer", "content": "too"}]
+    sent = assembled([*own, user("q")], WRAPPING)["messages"]
+    assert [("system", "Rules.\n\nmine\n\ntoo"), ("user", "<q>q</q>")] == [
+        (m["role"], m["content"]) for m in sent
     ]
+
+
+def test_the_clients_own_system_text_stands_under_the_rules_heading() -> None:
+    request = parse(
+        json.dumps({"model": "small", "messages": [{"role": "system", "content": "mine"}]}).encode()
+    )
+    sent = prompt.assemble(request, route(), WRAPPING, 5, "Of the application:")["messages"]
+    assert ["Rules.\n\nOf the application:\n\nmine"] == [m["content"] for m in sent]
 
 
 def test_only_user_turns_are_wrapped() -> None:

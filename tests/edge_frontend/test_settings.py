@@ -32,6 +32,15 @@ WRONG: dict[str, tuple[str, ...]] = {
     "connect_timeout_ms": ("canary", "0", "86400001"),
     "first_byte_timeout_ms": ("canary", "0", "86400001"),
     "between_bytes_timeout_ms": ("canary", "0", "86400001"),
+    "gate_secret": ("canary",),
+    "deadline_ms": ("canary", "86400001"),
+    "guardrails": ("canary",),
+    "issuers": ("canary", '["canary"]', '{"login": 1}', '{"login": {"issuer": ""}}'),
+    "origins": (
+        "canary", "https://canary/", "https://canary/x", "https://Canary", "https://", "**",
+        "https://a.test,canary", "https://canary.test:port",
+    ),
+    "trusted_hops": ("canary", "-1", "11"),
 }  # fmt: skip
 ANYTHING = {"environment", "region", "categories"}
 
@@ -102,6 +111,10 @@ def test_a_key_for_an_upstream_that_is_not_there_is_refused() -> None:
         ("categories", " a, b ,,c", ("a", "b", "c")),
         ("upstream_keys", '{"gpu":"k"}', {"gpu": "k"}),
         ("region", " eu ", "eu"),
+        ("origins", "*", ("*",)),
+        ("origins", "https://a.test, http://[::1]:8080", ("https://a.test", "http://[::1]:8080")),
+        ("guardrails", "standard@1", "standard@1"),
+        ("trusted_hops", "2", 2),
     ],
 )
 def test_a_right_value_is_read(name: str, text: str, value: Any) -> None:

@@ -14,7 +14,18 @@ from contract import store as contract
 from edge_frontend import redis_commands, resp
 from edge_frontend.adapters.spin_stores import SpinKeyValue, SpinRedis
 from edge_frontend.errors import StoreDown
-from edge_frontend.ports import Claim, Delete, Get, Operation, Put, Renew, Slice, Store
+from edge_frontend.ports import (
+    Add,
+    Claim,
+    Delete,
+    Get,
+    Operation,
+    Put,
+    Renew,
+    Slice,
+    Spend,
+    Store,
+)
 from fakes.edge import MemoryStore, VirtualClock, run
 
 
@@ -76,7 +87,7 @@ class Redis:
                 return int(self._store._perform(Delete(key)) is True)
         raise AssertionError(f"unknown command {name!r}")
 
-    def _eval(self, arguments: list[bytes]) -> int:
+    def _eval(self, arguments: list[bytes]) -> resp.Value:
         script, count, *rest = arguments
         keys = [key.decode() for key in rest[: int(count)]]
         values = rest[int(count) :]
@@ -84,6 +95,16 @@ class Redis:
             done = self._store._perform(Claim(keys[0], values[0], int(values[1]), unless=keys[1]))
         elif script == redis_commands._RENEW:
             done = self._store._perform(Renew(keys[0], values[0], int(values[1])))
+        elif script == redis_commands._ADD:
+            try:
+                done = self._store._perform(Add(keys[0], int(values[0]), int(values[1])))
+            except StoreDown:
+                return resp.RespError("ERR value is not an integer or out of range")
+        elif script == redis_commands._SPEND:
+            spend = Spend(keys[0], int(values[0]), int(values[1]), *keys[1:])
+            wait_ms = self._store._perform(spend)
+            assert wait_ms is None or isinstance(wait_ms, int)
+            return wait_ms
         else:
             assert script == redis_commands._DELETE
             done = self._store._perform(Delete(keys[0], values[0]))

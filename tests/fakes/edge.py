@@ -10,6 +10,8 @@ import asyncio
 import hashlib
 import itertools
 import json
+import math
+import re
 import selectors
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
@@ -19,7 +21,9 @@ from typing import Any, TypeVar
 from edge_frontend import flow, keys
 from edge_frontend.errors import BodyTooLarge, StoreDown, UpstreamBroke, UpstreamError
 from edge_frontend.exchange import Exchange, Instance
+from edge_frontend.limits import NO_LIMITS, NORMAL, Limits
 from edge_frontend.ports import (
+    Add,
     Answer,
     Call,
     Claim,
@@ -34,6 +38,7 @@ from edge_frontend.ports import (
     Result,
     Sink,
     Slice,
+    Spend,
 )
 from edge_frontend.settings import Settings, from_variables
 
@@ -137,6 +142,7 @@ class MemoryStore:
     def __init__(self, clock: VirtualClock) -> None:
         self._clock = clock
         self._values: dict[str, tuple[bytes, float]] = {}
+        self._events: dict[str, list[float]] = {}
         self.down = False
         self.refused: tuple[type[Operation], ...] = ()
         self.delay_ms = 0.0
@@ -178,20 +184,43 @@ class MemoryStore:
             case Put(value=value, ttl_ms=ttl_ms):
                 self.put(key, value, ttl_ms)
                 return True
-            case Claim(value=value, ttl_ms=ttl_ms, unless=unless):
-                if held is not None or self.peek(unless) is not None:
-                    return False
-                self.put(key, value, ttl_ms)
-                return True
+            case Claim():
+                return self._claim(operation)
             case Renew(value=value, ttl_ms=ttl_ms):
                 if held == value:
                     self.put(key, value, ttl_ms)
                 return held == value
+            case Add():
+                return self._add(operation)
+            case Spend():
+                return self._spend(operation)
             case Delete(value=value):
-                if held is None or value not in (None, held):
-                    return False
-                del self._values[key]
-                return True
+                is_it = held is not None and value in (None, held)
+                return is_it and self._values.pop(key) is not None
+
+    def _claim(self, claim: Claim) -> bool:
+        if self.peek(claim.key) is not None or self.peek(claim.unless) is not None:
+            return False
+        self.put(claim.key, claim.value, claim.ttl_ms)
+        return True
+
+    def _add(self, add: Add) -> Result:
+        held = self.peek(add.key) or b"0"
+        if not re.fullmatch(rb"-?\d+", held):
+            raise StoreDown("The store refused the operation.")
+        self.put(add.key, b"%d" % (int(held) + add.amount), add.ttl_ms)
+        return True
+
+    def _spend(self, spend: Spend) -> Result:
+        if spend.given and self.peek(spend.given) is None:
+            return None
+        now_ms = self._clock.now_ms()
+        events = [at for at in self._events.get(spend.key, []) if at > now_ms - spend.window_ms]
+        if len(events) >= spend.most:
+            first = events[-spend.most] if spend.most else now_ms
+            return max(1, math.ceil(first + spend.window_ms - now_ms))
+        self._events[spend.key] = [*events, now_ms]
+        return 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,7 +295,9 @@ class ScriptedUpstream:
         self._clock = clock
         self._queue: deque[Scripted | UpstreamError] = deque()
         self.usual: Scripted | UpstreamError = Scripted(stream("Hello", " there"))
+        self.at: dict[str, Scripted] = {}  # what other servers answer, by authority
         self.calls: list[Call] = []
+        self.asked_elsewhere: list[Call] = []
         self.sources: list[ScriptedSource] = []
 
     def enqueue(self, *answers: Scripted | UpstreamError) -> None:
@@ -274,10 +305,16 @@ class ScriptedUpstream:
         self._queue.extend(answers)
 
     async def send(self, call: Call) -> Answer:
+        if call.authority in self.at:
+            self.asked_elsewhere.append(call)
+            return await self._answer(self.at[call.authority])
         self.calls.append(call)
         answer = self._queue.popleft() if self._queue else self.usual
         if isinstance(answer, UpstreamError):
             raise answer
+        return await self._answer(answer)
+
+    async def _answer(self, answer: Scripted) -> Answer:
         await self._clock.sleep_ms(answer.head_ms)
         source = ScriptedSource(self._clock, answer.pieces)
         self.sources.append(source)
@@ -478,9 +515,12 @@ def make_key(
     models: tuple[str, ...] = ("*",),
     expires_at: int = int(WALL_S) + 3_600,
     secret: str = SECRET,
+    limits: Limits = NO_LIMITS,
+    priority: int = NORMAL,
 ) -> str:
     """A key that works for an hour of virtual time."""
-    return keys.mint(secret, keys.Claims(key_id, tenant, expires_at, models, permissions))
+    who = (key_id, tenant, expires_at)
+    return keys.mint(secret, keys.Claims(*who, models, permissions, limits, priority))
 
 
 def chat(text: str = "hi", **fields: Any) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import Protocol
 from .. import redis_commands as commands
 from .. import resp
 from ..errors import StoreDown
-from ..ports import Add, Claim, Delete, Get, Operation, Put, Renew, Result, Slice
+from ..ports import Add, Claim, Delete, Get, Operation, Put, Renew, Result, Slice, Spend
 
 _EXPIRY = struct.Struct("<Q")
 
@@ -77,8 +77,10 @@ class SpinKeyValue:
             case Put(value=value, ttl_ms=ttl_ms):
                 return await self._set(key, value, ttl_ms)
             case Add(amount=amount, ttl_ms=ttl_ms):
-                total = int(await self._get(key) or b"0") + amount
+                total = _whole(await self._get(key) or b"0") + amount
                 return await self._set(key, b"%d" % total, ttl_ms)
+            case Spend():
+                return await self._spend(operation)
             case Claim():
                 return await self._claim(operation)
             case Renew(value=value, ttl_ms=ttl_ms):
@@ -93,6 +95,20 @@ class SpinKeyValue:
                 return False
         await self._set(claim.key, claim.value, claim.ttl_ms)
         return await self._get(claim.key) == claim.value
+
+    async def _spend(self, spend: Spend) -> int | None:
+        """As the port has it, by a list of milliseconds."""
+        if spend.given and await self._get(spend.given) is None:
+            return None
+        now_ms = int(self._wall_s() * 1000)
+        listed = (await self._get(spend.key) or b"").split()
+        events = [at for at in map(_whole, listed) if at > now_ms - spend.window_ms]
+        if len(events) >= spend.most:
+            first = events[len(events) - spend.most] if spend.most else now_ms
+            return max(1, first + spend.window_ms - now_ms)
+        events.append(now_ms)
+        await self._set(spend.key, b" ".join(b"%d" % at for at in events), spend.window_ms)
+        return 0
 
     async def _delete(self, key: str, value: bytes | None) -> bool:
         held = await self._get(key)
@@ -115,3 +131,10 @@ class SpinKeyValue:
         expires_ms = int(self._wall_s() * 1000) + ttl_ms
         await self._store.set(key, _EXPIRY.pack(expires_ms) + value)
         return True
+
+
+def _whole(value: bytes) -> int:
+    try:
+        return int(value)
+    except ValueError as error:
+        raise StoreDown("The store holds something else than a number.") from error

@@ -112,7 +112,9 @@ class Load:
         told = f"in_flight={self.in_flight};capacity={self.capacity};seats={self.max_running}"
         told += f";queued={queued}"
         told += "" if drain is None else f";drain={drain:.1f}"
-        return (told + ("" if self.tokens_per_s is None else f";speed={self.tokens_per_s:.1f}")).encode()
+        return (
+            told + ("" if self.tokens_per_s is None else f";speed={self.tokens_per_s:.1f}")
+        ).encode()
 
     def _room(self, tenant: str, priority: int, choices: int) -> int:
         """How many places may be taken after this request has come in."""
