@@ -116,7 +116,10 @@ def _make(artifact: Artifact, argv: list[str], cwd: Path) -> None:
     log = artifact.path.with_name(f"{artifact.path.name}.log")
     artifact.stamp.unlink(missing_ok=True)
     env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    # The builder is a Rust program; its own call stack would push the error out of sight.
+    # The builder looks for packages at the active environment too, or else at PATH's Python, whose
+    # packages are none of the project's.
+    env["VIRTUAL_ENV"] = sys.prefix
+    # It is a Rust program; its own call stack would push the error out of sight.
     env["RUST_BACKTRACE"] = "0"
     with log.open("wb") as handle:
         result = subprocess.run(
