@@ -44,6 +44,14 @@ fuzz *arguments: dev
     {{dev_python}} -m tests.fuzz {{arguments}}
     NEARFAR_EXAMPLES=300 {{dev_python}} -m pytest -q tests/stack/test_description.py
 
+# Measure goodput with and without admission, up to three times an engine's capacity.
+overload *arguments: dev
+    {{dev_python}} -m tests.bench.overload {{arguments}}
+
+# Send mixed requests while Redis and the upstream fail, then compare the books.
+soak *arguments: dev
+    {{dev_python}} -m tests.soak {{arguments}}
+
 # Print what a model needs of a GPU.
 budget *arguments:
     ./nearfar budget {{arguments}}

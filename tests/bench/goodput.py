@@ -67,15 +67,17 @@ class Row:
     first_content_p99_s: float | None
 
 
-async def capacity(
-    url: str, question: Question, target: Target, slots: int, seconds: float
-) -> float:
-    """Answers a second of an engine whose slots are never empty, asked without edge and gate."""
-    plan = question.plan(target, streams=2 * slots, seconds=seconds, warm_up=1)
-    result = await load.run(url, plan)
-    if result.errors or not result.good:
+async def capacity(question: Question, direct: Target, slots: int, seconds: float) -> float:
+    """Answers a second of an engine with all its slots in use, asked without edge and gate.
+
+    As many streams as there are slots, so that none waits: slots over the mean time of an answer.
+    """
+    plan = question.plan(direct, streams=slots, seconds=seconds, warm_up=1)
+    result = await load.run(direct.url, plan)
+    times = [sample.ended - sample.started for sample in result.good if sample.ended is not None]
+    if result.errors or not times:
         raise RuntimeError(f"the engine alone failed: {result.errors}")
-    return len(result.good) / result.elapsed_s
+    return slots / statistics.fmean(times)
 
 
 async def measure(

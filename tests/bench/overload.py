@@ -59,7 +59,7 @@ async def run(
 ) -> tuple[float, list[Row]]:
     """The engine's capacity in answers a second, and a row for each target and factor."""
     direct = Target("direct", engine.url, model=engine.model, key=UPSTREAM_KEY)
-    per_s = await goodput.capacity(engine.url, engine.question, direct, engine.slots, 4.0)
+    per_s = await goodput.capacity(engine.question, direct, engine.slots, 4.0)
     _say(f"capacity: {per_s:.1f} answers a second with {engine.slots} slots")
     return per_s, await goodput.measure(targets, engine.question, per_s, effort, _say)
 

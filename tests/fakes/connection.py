@@ -114,7 +114,7 @@ class Connection(asyncio.Protocol):
             whole = True
         else:
             whole = await self._chat(record, script)
-        if whole:
+        if whole and not self.transport.is_closing():
             record.t_finished = time.monotonic()
         self._record = None
         self._server.changed()
@@ -202,6 +202,13 @@ class Connection(asyncio.Protocol):
         else:
             self.transport.close()
         return False
+
+    def drop(self) -> None:
+        """Resets in the middle of an answer; what was written whole still arrives."""
+        if self._record is None:
+            self.transport.close()
+        else:
+            self.reset()
 
     def reset(self) -> None:
         """Closes with RST instead of FIN: lingering for zero seconds throws away what is unsent."""

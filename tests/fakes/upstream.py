@@ -87,14 +87,14 @@ class Upstream:
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
-        """Stops listening and resets what is still connected, as a killed server would."""
-        if self._server is not None:
-            self._server.close()
+        """Stops listening and ends what is connected, as the kernel does for a killed server."""
+        server, self._server = self._server, None
+        if server is not None:
+            server.close()
             for connection in list(self._open):
-                connection.reset()
-            await self._server.wait_closed()
+                connection.drop()
+            await server.wait_closed()
             await asyncio.sleep(0)  # connection_lost is called in the next turn
-            self._server = None
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -145,6 +145,8 @@ class Upstream:
         """Counts a new connection."""
         self.connections += 1
         self._open.add(connection)
+        if self._server is None:  # accepted in the moment of the end
+            connection.reset()
 
     def closed(self, connection: Connection) -> None:
         """Forgets a connection."""
@@ -253,6 +255,14 @@ class UpstreamThread:
     def enqueue(self, *scripts: Script) -> None:
         """See `Upstream.enqueue`."""
         self.server.enqueue(*scripts)
+
+    def down(self) -> None:
+        """See `Upstream.stop`; what it has logged stays."""
+        self._background.run(self.server.stop())
+
+    def up(self) -> None:
+        """Listens again, at the same address."""
+        self._background.run(self.server.start())
 
     def wait_for_request(self, n: int = 1, timeout_s: float = 5.0) -> Record:
         """See `Upstream.wait_for_request`."""

@@ -57,7 +57,9 @@ class Meter:
             return Outcome(failed=True, undo=self.status in (429, 503))
         tail = b"".join(self._tail)
         counted, closing = _last_usage(tail, self.streams)
-        if ended and counted is not None and closing:
+        # After `[DONE]` nothing was left to compute, whether or not the client waited for the end
+        # of the transfer; an edge that has read its answer does not.
+        if counted is not None and closing and (ended or self.streams):
             return _exact(counted)
         if counted is not None:
             exact = _exact(counted)
