@@ -73,6 +73,7 @@ class Account:
     marks: list[tuple[str, float]] = field(default_factory=list)
     instants: dict[str, float] = field(default_factory=dict)
     near_trips: int = 0
+    upkeep_trips: int = 0
     far_trips: int = 0
     cache: str = "bypass"
     input_tokens: int | None = None
@@ -154,7 +155,11 @@ class Account:
             "status": self.status,
             "error": self.error,
             "cache": self.cache,
-            "trips": {"near": self.near_trips, "far": self.far_trips},
+            "trips": {
+                "near": self.near_trips,
+                "far": self.far_trips,
+                "upkeep": self.upkeep_trips,
+            },
             "tokens": tokens,
             "client": None,
             "edge": instants,

@@ -41,10 +41,10 @@ class Entry:
     usage_frame: bytes
 
 
-def policy(request: ChatRequest, asked: str, cache_control: str) -> Policy:
+def policy(request: ChatRequest, asked: str, cache_control: str, has_store: bool = True) -> Policy:
     """Decide by RFC 9111's request directives, the request's determinism and our own header."""
     directives = {part.strip().lower() for part in cache_control.split(",")}
-    cacheable = request.deterministic or asked.strip().lower() == "use"
+    cacheable = has_store and (request.deterministic or asked.strip().lower() == "use")
     keep = cacheable and "no-store" not in directives
     return Policy(read=keep and "no-cache" not in directives, keep=keep)
 

@@ -83,8 +83,8 @@ class ContentPolicyViolation(BadRequest):
     """A rule of the guardrails blocks a request or an answer."""
 
     code = "content_policy_violation"
-    rule = ""
     stage = "guard"
+    rule = ""
 
     @classmethod
     def of(cls, rule: str) -> ContentPolicyViolation:

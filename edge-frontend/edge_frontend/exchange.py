@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -119,28 +119,41 @@ class Exchange:
         return address.hashed(address.client(forwarded, hops), self.settings.key_secret)
 
     async def near(self, *operations: Operation) -> list[Result]:
-        """Ask the near store in one batch, and count the round trips.
+        """Ask the near store in one batch on the request's way, and count the round trips.
 
         Raises:
             StoreDown: also when there is no store, or it did not answer a moment ago.
         """
+        results, trips = await self._ask(operations)
+        self.account.near_trips += trips
+        return results
+
+    async def tend(self, *operations: Operation) -> list[Result]:
+        """Ask as `near` does, for what no client waits for: renewing, publishing, keeping.
+
+        Raises:
+            StoreDown: as `near` does.
+        """
+        results, trips = await self._ask(operations)
+        self.account.upkeep_trips += trips
+        return results
+
+    async def _ask(self, operations: Sequence[Operation]) -> tuple[list[Result], int]:
         store = self.ports.store
         if store is None or self.ports.clock.now_ms() < self.instance.store_down_until_ms:
             raise StoreDown("There is no store to ask.")
         try:
-            results, trips = await store.batch(operations)
+            return await store.batch(operations)
         except StoreDown:
             self.instance.store_down_until_ms = self.ports.clock.now_ms() + STORE_PAUSE_MS
             raise
-        self.account.near_trips += trips
-        return results
 
     async def settle(self) -> None:
         """Tell the store what it should know after the reply; that it fails is nobody's failure."""
         operations, self.after = self.after, []
         if operations:
             with contextlib.suppress(StoreDown):
-                await self.near(*operations)
+                await self.tend(*operations)
 
     def output_guard(self, fields: Mapping[str, Any]) -> OutputGuard | None:
         """A guard of the answer, if the rules look at answers."""

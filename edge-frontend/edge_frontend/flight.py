@@ -94,7 +94,7 @@ class Lead:
         if publishing:
             operations += self._publish()
         try:
-            renewed, waiting, *_ = await self.x.near(*operations)
+            renewed, waiting, *_ = await self.x.tend(*operations)
         except StoreDown:
             self._let_go(self.x.ports.clock.now_ms() - self._heard_ms > lease_ms)
             return
@@ -119,7 +119,7 @@ class Lead:
             operations.append(Delete(lease_key(self.name), self.token))
         try:
             if operations:
-                await self.x.near(*operations)
+                await self.x.tend(*operations)
         except StoreDown:
             return
 

@@ -80,7 +80,8 @@ async def chat(x: Exchange) -> Reply:
 
     # look up: the near store, never anything far
     cache_control = headers.joined(x.inbound.headers, "cache-control")
-    policy = cache.policy(request, x.header("x-nearfar-cache"), cache_control)
+    has_store = x.ports.store is not None
+    policy = cache.policy(request, x.header("x-nearfar-cache"), cache_control, has_store)
     name = _name(x, request, route, template, cap) if policy.keep else ""
     entry, lead = await _look_up(x, name, policy, route.upstream.name)
     x.mark("look_up")

@@ -67,7 +67,7 @@ X_CACHE = {
     "hit": "answered from the cache",
     "miss": "looked up, not there, answered by the model server",
     "shared": "answered by the model call of another, equal request",
-    "bypass": "not looked up: not deterministic, or asked not to",
+    "bypass": "not looked up: not deterministic, asked not to, or there is no store",
 }
 
 

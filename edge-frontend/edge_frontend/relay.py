@@ -98,6 +98,8 @@ class Relay:
         text = data[len(before) : len(data) - len(after)].replace(self._between, b"")
         if b'"' in text or b"\n" in text or len(data) < len(before) + len(after):
             return False
+        if b"\\" in text and b"\\" + after in data:  # a text's end may be an escaped quote
+            return False
         if self._kept is not None:
             self._texts.append(text)
         return True

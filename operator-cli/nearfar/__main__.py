@@ -19,11 +19,15 @@ COMMANDS = {
     "chat": "Chat with a model through the edge.",
     "trace": "Draw where the time of one request went.",
     "keys": "Create, list, revoke and rotate API keys.",
+    "usage": "Show what each tenant and key used.",
     "build": "Build the edge component if its source changed.",
     "budget": "Count what a model needs of a GPU.",
     "doctor": "Check what this machine has and lacks.",
     "test": "Run the whole test suite.",
 }
+
+# Found, and not listed: what works on the project rather than with it.
+HIDDEN = ("bench-edge",)
 
 HELP = """Run nearfar on this machine, and talk to it anywhere.
 
@@ -52,9 +56,9 @@ class Commands(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
+        if cmd_name not in COMMANDS and cmd_name not in HIDDEN:
             return None
-        module = importlib.import_module(f"nearfar.commands.{cmd_name}")
+        module = importlib.import_module(f"nearfar.commands.{cmd_name.replace('-', '_')}")
         found: click.Command = module.command
         return found
 

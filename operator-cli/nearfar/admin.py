@@ -16,6 +16,7 @@ from urllib.parse import quote
 import httpx
 
 from edge_frontend import keys
+from edge_frontend.limits import NO_LIMITS, NORMAL, Limits
 from nearfar.errors import BadInput, Refused
 from nearfar.exchange import Edge, check, mapped_errors
 
@@ -38,6 +39,8 @@ class Entry:
     created_at: int | None
     label: str
     revoked_at: int | None
+    limits: Limits = NO_LIMITS
+    priority: int = NORMAL
 
     def status(self, now_s: float) -> str:
         """Whether the key works now; one that is to be revoked later still does."""
@@ -64,6 +67,8 @@ class Admin:
             "expires_at": claims.expires_at,
             "models": list(claims.models),
             "permissions": list(claims.permissions),
+            "limits": claims.limits.given(),
+            "priority": claims.priority,
             "created_at": int(time.time()),
             "label": label,
         }
@@ -76,10 +81,12 @@ class Admin:
         found = [_entry(item, revoked.pop(item["key_id"], None)) for item in document["keys"]]
         return found + [_entry({"key_id": kid}, at) for kid, at in revoked.items()]
 
-    def revoke(self, key_id: str, at: int | None = None) -> None:
-        """Revoke a key now, or from `at` (seconds since 1970) on."""
+    def revoke(self, key_id: str, at: int | None = None) -> dict[str, float]:
+        """Revoke a key now, or from `at` (seconds since 1970) on; answers all that are revoked."""
         later = {} if at is None else {"at": str(at)}
-        self._call("DELETE", f"/{quote(key_id, safe='')}", params=later)
+        reply = self._call("DELETE", f"/{quote(key_id, safe='~')}", params=later)
+        revoked: dict[str, float] = reply.json().get("revoked") or {}
+        return revoked
 
     def _call(self, method: str, path: str, **rest: Any) -> httpx.Response:
         edge = Edge(self.endpoint, self._key())
@@ -131,4 +138,6 @@ def _entry(item: dict[str, Any], revoked_at: int | None) -> Entry:
         created_at=item.get("created_at"),
         label=str(item.get("label", "")),
         revoked_at=revoked_at,
+        limits=Limits.of(item.get("limits") or {}),
+        priority=item.get("priority", NORMAL),
     )

@@ -18,7 +18,7 @@ from nearfar.logs import Tail
 from nearfar.state import State
 
 # Options of `up` that are for the foreground alone, and those that are secret.
-_FOREGROUND = {"as_json", "detach", "question", "once", "quiet"}
+_FOREGROUND = {"as_json", "detach", "question", "once", "verbose"}
 _SECRET = {"upstream_key": "NEARFAR_UPSTREAM_KEY", "store_url": "NEARFAR_REDIS"}
 
 
@@ -54,7 +54,7 @@ def _spawn(checkout: Checkout, given: Mapping[str, Any], log: Path) -> subproces
     handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
     try:
         return subprocess.Popen(
-            [sys.executable, "-P", "-m", "nearfar", "up", "--quiet", *arguments(given)],
+            [sys.executable, "-P", "-m", "nearfar", "up", *arguments(given)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=handle,
@@ -69,6 +69,8 @@ def arguments(given: Mapping[str, Any]) -> list[str]:
     """Return the command line of the same options, without those for the foreground or secret."""
     found: list[str] = []
     for name, value in given.items():
-        if value is not None and name not in _FOREGROUND and name not in _SECRET:
-            found += [f"--{name.replace('_', '-')}", str(value)]
+        if value is None or value is False or name in _FOREGROUND or name in _SECRET:
+            continue
+        option = f"--{name.replace('_', '-')}"
+        found += [option] if value is True else [option, str(value)]
     return found

@@ -63,6 +63,14 @@ class Answer:
     client: ClientLane
     record: Record | None
 
+    @property
+    def cut(self) -> str:
+        """Where the answer was cut at its limit of tokens; empty for one that came to its end."""
+        if self.finish_reason != "length":
+            return ""
+        tokens = (self.usage or {}).get("completion_tokens")
+        return "cut at its limit of tokens" if tokens is None else f"cut at {tokens} tokens"
+
 
 @dataclass(slots=True)
 class _Reading:

@@ -42,6 +42,12 @@ def say(text: str) -> None:
     sys.stderr.flush()
 
 
+def remark(text: str) -> None:
+    """Tell something about the result, under it."""
+    sys.stderr.write(f"({text})\n")
+    sys.stderr.flush()
+
+
 def log_lines(name: str, lines: Iterable[str]) -> None:
     """Pass on a part's lines, each with the part's name before it."""
     for line in lines:

@@ -37,6 +37,7 @@ def hold(
     read_line: ReadLine,
     on_text: Callable[[str], None],
     on_problem: Callable[[NearfarError], None],
+    on_answer: Callable[[Answer], None] = lambda _: None,
 ) -> None:
     """Read and answer until /exit or the end of the input."""
     with httpx.Client(timeout=TIMEOUT, trust_env=False) as client:
@@ -51,7 +52,7 @@ def hold(
             if text == "/reset":
                 talk.messages.clear()
             elif text:
-                _turn(talk, text, client, on_text, on_problem)
+                _turn(talk, text, client, on_text, on_problem, on_answer)
 
 
 def _turn(
@@ -60,9 +61,11 @@ def _turn(
     client: httpx.Client,
     on_text: Callable[[str], None],
     on_problem: Callable[[NearfarError], None],
+    on_answer: Callable[[Answer], None],
 ) -> None:
+    answer = None
     try:
-        talk.say(text, on_text, client)
+        answer = talk.say(text, on_text, client)
     except KeyboardInterrupt:
         on_text(" [stopped]")
     except NearfarError as problem:
@@ -70,3 +73,5 @@ def _turn(
         on_problem(problem)
         return
     on_text("\n")
+    if answer:
+        on_answer(answer)

@@ -15,19 +15,24 @@ FILE = "secrets.json"
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """The operator's key secret, the one before it (empty: none), and the local engine's key."""
+    """The operator's key secret, the one before it (empty: none), the engine's key, the gate's."""
 
     key_secret: str = field(repr=False)
     key_secret_previous: str = field(default="", repr=False)
     engine_key: str = field(default="", repr=False)
+    gate_secret: str = field(default="", repr=False)
 
 
 def ensure(path: Path) -> Credentials:
-    """Return the kept secrets; make them where there are none."""
-    if path.exists():
-        return load(path)
-    made = Credentials(secrets.token_urlsafe(48), "", secrets.token_urlsafe(24))
-    save(path, made)
+    """Return the kept secrets; make those that are missing."""
+    kept = load(path) if path.exists() else Credentials(secrets.token_urlsafe(48))
+    made = replace(
+        kept,
+        engine_key=kept.engine_key or secrets.token_urlsafe(24),
+        gate_secret=kept.gate_secret or secrets.token_urlsafe(48),
+    )
+    if made != kept or not path.exists():
+        save(path, made)
     return made
 
 

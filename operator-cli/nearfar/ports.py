@@ -27,5 +27,5 @@ def check_port(port: int) -> None:
         except OSError as error:
             raise Missing(
                 f"Port {port} is taken by another program.",
-                f"stop it, or choose another with --port {port + 1}.",
+                f"stop it, or choose another with --port {port + 1 if port < 65535 else port - 1}.",
             ) from error

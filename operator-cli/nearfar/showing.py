@@ -31,6 +31,12 @@ def ready(state: State, *, as_json: bool) -> None:
     console.result(f"model     {state.model}\n")
 
 
+def cut(answer: Answer, longer: str = "--max-tokens") -> None:
+    """Say so when an answer stopped at its limit of tokens, and what asks for a longer one."""
+    if answer.cut:
+        console.remark(f"{answer.cut}; {longer} asks for more")
+
+
 def ask_twice(state: State, text: str, *, as_json: bool) -> None:
     """Ask the same question twice, with its account of time: the first answer, then the hit.
 
@@ -42,9 +48,12 @@ def ask_twice(state: State, text: str, *, as_json: bool) -> None:
         answer = _ask(state, text, as_json=as_json)
         if as_json:
             document = answer.record.document if answer.record else None
-            console.result_json({"ask": times, "text": answer.text, "record": document})
+            said = {"text": answer.text, "finish_reason": answer.finish_reason}
+            console.result_json({"ask": times, **said, "record": document})
         elif answer.record:
-            console.result(f"\n\nx-cache: {answer.cache}")
+            console.result("")
+            cut(answer, "./nearfar chat --max-tokens")
+            console.result(f"\nx-cache: {answer.cache}")
             console.result("\n".join(waterfall.lines(answer.record, width)) + "\n")
     if answer.cache != "hit":
         raise NearfarError(

@@ -9,7 +9,8 @@ import signal
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 
 from nearfar.checkout import Checkout
 from nearfar.errors import Missing, NearfarError
@@ -21,7 +22,10 @@ STOP_TIMEOUT_S = 30
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """A ready stack. `parts` maps a part's name to its process id."""
+    """A ready stack. `parts` maps a part's name to its process id.
+
+    `gate_redis` is the address of the gate's Redis, password included; empty without a gate.
+    """
 
     endpoint: str
     api_key: str
@@ -30,6 +34,7 @@ class State:
     host: str
     started_at: str
     parts: Mapping[str, int]
+    gate_redis: str = field(default="", repr=False)
 
 
 @contextmanager
@@ -129,7 +134,8 @@ def stop(checkout: Checkout) -> bool:
         return False
     os.kill(pid, signal.SIGTERM)
     deadline = time.monotonic() + STOP_TIMEOUT_S
-    while holder(checkout) == pid:
+    # The lock goes back a moment before the process is gone.
+    while holder(checkout) == pid or is_alive(pid):
         if time.monotonic() > deadline:
             raise NearfarError(
                 f"The stack (process {pid}) did not end within {STOP_TIMEOUT_S} s.",
@@ -140,11 +146,15 @@ def stop(checkout: Checkout) -> bool:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process with this id runs now."""
+    """Whether a process with this id runs now; one that ended and was not collected does not."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
     except PermissionError:
         return True
-    return True
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return True  # a Unix without /proc
+    return stat.rpartition(")")[2].split()[0] != "Z"

@@ -57,4 +57,10 @@ def _call(checkout: Checkout, argv: Sequence[str], *, quiet: bool) -> int:
     env = {name: value for name, value in os.environ.items() if not name.startswith("NEARFAR_")}
     env.pop("PYTHONPATH", None)
     stdout = sys.stderr if quiet else None
-    return subprocess.run(argv, cwd=checkout.root, env=env, stdout=stdout).returncode
+    with subprocess.Popen(argv, cwd=checkout.root, env=env, stdout=stdout) as step:
+        try:
+            return step.wait()
+        except KeyboardInterrupt:
+            # The step got it too, and has servers to end before it is gone.
+            step.wait()
+            raise

@@ -8,6 +8,7 @@ import secrets
 import time
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 
@@ -30,6 +31,7 @@ def edge_settings(kept: Credentials, served: Served, store_url: str) -> dict[str
         "NEARFAR_KEY_SECRET_PREVIOUS": kept.key_secret_previous,
         "NEARFAR_UPSTREAM_KEYS": json.dumps({"gpu": served.key} if served.key else {}),
         "NEARFAR_STORE": store_url,
+        "NEARFAR_GATE_SECRET": kept.gate_secret if served.gated else "",
     }
     return passed | {name: value for name, value in ours.items() if value}
 
@@ -46,15 +48,15 @@ def routes(served: Served) -> Mapping[str, Any]:
         model["context_tokens"] = served.context_tokens
     return {
         "version": "local-1",
-        "upstreams": {"gpu": {"url": served.url}},
+        "upstreams": {"gpu": {"url": served.url, "kind": served.kind}},
         "models": {served.model: model},
     }
 
 
-def local_key(secret: str) -> tuple[keys.Claims, str]:
+def local_key(secret: str, key_id: str | None = None) -> tuple[keys.Claims, str]:
     """Mint the key that `nearfar up` prints: all models, chat and trace."""
     claims = keys.Claims(
-        key_id=secrets.token_hex(6),
+        key_id=key_id or secrets.token_hex(6),
         tenant="local",
         expires_at=int(time.time()) + LOCAL_KEY_DAYS * 86_400,
         permissions=("chat", "trace"),
@@ -68,7 +70,7 @@ def upstream(url: str, key: str | None, model: str | None, context_tokens: int) 
     Raises:
         BadInput: when the address is none, or no model is named.
     """
-    if not url.startswith(("http://", "https://")):
+    if not _is_address(url):
         raise BadInput(
             f"--upstream {url!r} is not a web address.", "give one like http://host:8000"
         )
@@ -78,15 +80,33 @@ def upstream(url: str, key: str | None, model: str | None, context_tokens: int) 
 
 
 def check_reachable(served: Served) -> None:
-    """Ask the server for anything; what it answers does not matter, that it answers does.
+    """Ask the server for its models; what it answers does not matter, that it answers does.
 
     Raises:
         Missing: when nobody is there.
+        BadInput: when it refuses the key.
     """
+    headers = {"authorization": f"Bearer {served.key}"} if served.key else {}
+    base = served.url.rstrip("/").removesuffix("/v1")
     try:
-        httpx.get(f"{served.url.rstrip('/')}/", timeout=5, trust_env=False)
+        response = httpx.get(f"{base}/v1/models", headers=headers, timeout=5, trust_env=False)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise Missing(
             f"Nothing answers at --upstream {served.url} ({type(error).__name__}).",
             "start that server first, or correct its address.",
         ) from error
+    if response.status_code in (401, 403):
+        raise BadInput(
+            f"--upstream {served.url} refuses the key.",
+            "pass its key with --upstream-key or NEARFAR_UPSTREAM_KEY.",
+        )
+
+
+def _is_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        parts.port  # noqa: B018 - it is read here to be checked
+    except ValueError:
+        return False
+    there = parts.scheme in ("http", "https") and parts.hostname
+    return bool(there) and not (parts.query or parts.fragment)

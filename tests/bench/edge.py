@@ -37,8 +37,8 @@ _EXPECTED = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the chosen parts; tables or JSON go to stdout, progress to stderr.
 
-    Returns 1 when more than one request in a hundred failed anywhere, or an answer of the edge
-    came another way than it should have: such figures say nothing.
+    Returns 1 when the edge could not be measured, more than one request in a hundred failed
+    anywhere, or an answer of the edge came another way than it should have.
     """
     given = _parser().parse_args(arguments)
     folder = here().private / "bench"
@@ -52,6 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         report.write_into(given.update, text)
     print(json.dumps(found) if given.json else text)
     doubts = [doubt for row in found["rows"] for doubt in _doubts(row)]
+    doubts += [f"no {name}: {why}" for name, why in found["missing"].items() if "edge" in name]
     for doubt in doubts:
         print(f"bench: {doubt}", file=sys.stderr)
     return int(bool(doubts))

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -51,7 +52,9 @@ class Near:
 
     def _start(self, name: str, *, fresh: bool) -> Target:
         component = build.component(checkout.here(), "wasmtime", _say)
-        options = edge.ServeOptions(free_port(), max_instance_reuse_count=1 if fresh else None)
+        options = edge.ServeOptions(free_port())
+        if fresh:
+            options = replace(options, max_instance_reuse_count=1)
         settings = self._settings()
         child = process.start(
             name,

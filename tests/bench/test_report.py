@@ -1,5 +1,6 @@
 """The tables of the bench: what was not measured is not shown as a figure."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -82,3 +83,11 @@ def test_figures_that_say_nothing_are_doubted(change: dict[str, Any], doubt: str
     assert [] == edge._doubts(ROW)
     (found,) = edge._doubts({**ROW, **change})
     assert doubt in found
+
+
+def test_a_run_without_the_edge_fails(tmp_path: Path) -> None:
+    kept = tmp_path / "run.json"
+    kept.write_text(json.dumps(run_with(ROW)))
+    assert 0 == edge.main(["--read", str(kept)])
+    kept.write_text(json.dumps(run_with() | {"missing": {"edge": "it let anybody in"}}))
+    assert 1 == edge.main(["--read", str(kept)])

@@ -94,7 +94,7 @@ def _pipe() -> tuple[Sink, Callable[[], Awaitable[bytes]]]:
     reading = asyncio.ensure_future(_read(reader))
 
     async def arrived() -> bytes:
-        sink.end()
+        await sink.end()
         return await reading
 
     return sink, arrived

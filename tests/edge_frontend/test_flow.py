@@ -456,7 +456,7 @@ def test_a_hit_asks_the_near_store_once_and_nothing_far() -> None:
     run(edge.ask(chat()))
     hit = run(edge.ask(chat())).log
     assert hit is not None
-    assert {"near": 1, "far": 0} == hit["trips"]
+    assert {"near": 1, "far": 0, "upkeep": 0} == hit["trips"]
 
 
 def test_a_miss_asks_the_near_store_once_before_its_one_far_call() -> None:
@@ -464,7 +464,7 @@ def test_a_miss_asks_the_near_store_once_before_its_one_far_call() -> None:
     assert edge.store is not None
     miss = run(edge.ask(chat())).log
     assert miss is not None
-    assert {"near": 2, "far": 1} == miss["trips"]
+    assert {"near": 1, "far": 1, "upkeep": 1} == miss["trips"]
     assert [True, False] == [isinstance(batch[0], Get) for batch in edge.store.batches]
 
 
@@ -584,7 +584,7 @@ def test_a_store_that_is_down_is_a_miss() -> None:
 
 def test_an_edge_without_a_store_answers() -> None:
     response = run(Edge().ask(chat(stream=True)))
-    assert (200, "miss", "Hello there") == (
+    assert (200, "bypass", "Hello there") == (
         response.status, response.headers["x-cache"], response.text(),
     )  # fmt: skip
 
@@ -867,7 +867,7 @@ def test_the_record_of_a_hit_says_that_nobody_was_asked(streamed: bool) -> None:
     run(edge.ask(chat()))
     response = run(edge.ask(chat(stream=streamed), key=TRACER, headers=TRACE))
     record = response.chunks()[-1]["nearfar"] if streamed else response.json()["nearfar"]
-    assert ("hit", None, {"near": 1, "far": 0}) == (
+    assert ("hit", None, {"near": 1, "far": 0, "upkeep": 0}) == (
         record["cache"], record["engine"], record["trips"],
     )  # fmt: skip
     assert "the model server was not asked" == record["not_available"]["engine"]

@@ -331,3 +331,12 @@ def test_plain_texts_pass_without_being_parsed(monkeypatch: pytest.MonkeyPatch) 
     assert b"".join(events[2:9]) == relay.feed(b"".join(events[2:5])) + b"".join(
         relay.feed(event) for event in events[5:9]
     )
+
+
+def test_a_text_whose_end_is_an_escaped_quote_is_left_to_the_parser() -> None:
+    """Joined to the next text its backslash would escape something else."""
+    first = chunk({"content": "a"})
+    relay = Relay(wants_usage=False, keep=True)
+    relay.feed(first)
+    with pytest.raises(UpstreamBroke):
+        relay.feed(first.replace(b'"content":"a"', b'"content":"a\\"'))

@@ -171,8 +171,10 @@ class Connection(asyncio.Protocol):
         await self._server.turn(record)
         for event in _joined(events) if script.write_bytes == 0 else events:
             await self._until(record, event.at_ms)
-            if event.is_delta and record.t_first_content_sent is None:
-                record.t_first_content_sent = time.monotonic()
+            if event.is_delta:
+                now = time.monotonic()
+                record.t_first_content_sent = record.t_first_content_sent or now
+                record.deltas_sent_ms.append((now - record.t_received) * 1000)
             await self._write(self._fresh(event.data), script, coded=coded)
             record.chunks_sent += event.is_delta
         if script.end in ("fin", "rst", "hang"):

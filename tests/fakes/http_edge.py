@@ -79,8 +79,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(200, {"status": "ready"})
         elif self.path == "/admin/keys":
             if self._admin():
-                entries = [{"key_id": kid, **about} for kid, about in self.fake.registered.items()]
-                self._answer(200, {"keys": entries, "revoked": self.fake.revoked})
+                self._answer_lists()
         else:
             self._answer(404, _error("there is no such path", "not_found"))
 
@@ -88,13 +87,13 @@ class _Handler(BaseHTTPRequestHandler):
         about = self._body()
         if self._admin():
             self.fake.registered[self._kid()] = about
-            self._answer(200, {})
+            self._answer_lists()
 
     def do_DELETE(self) -> None:
         if self._admin():
             at = parse_qs(urlsplit(self.path).query).get("at", [str(int(time.time()))])
             self.fake.revoked[self._kid()] = int(at[0])
-            self._answer(200, {})
+            self._answer_lists()
 
     def do_POST(self) -> None:
         sent = {name.lower(): value for name, value in self.headers.items()}
@@ -107,6 +106,10 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("x-request-id", "req_fake")
         self.end_headers()
         self.wfile.write(self.fake.stream)
+
+    def _answer_lists(self) -> None:
+        entries = [{"key_id": kid, **about} for kid, about in self.fake.registered.items()]
+        self._answer(200, {"keys": entries, "revoked": self.fake.revoked})
 
     def _admin(self) -> bool:
         may = self.fake.may(self.headers.get("authorization", ""), "admin")

@@ -1,7 +1,7 @@
 """What the fake upstream saw of one request."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -23,6 +23,7 @@ class Record:
     t_head_sent: float | None = None
     t_first_content_sent: float | None = None
     chunks_sent: int = 0  # deltas: content, reasoning or tool call
+    deltas_sent_ms: list[float] = field(default_factory=list)  # each, counted from the receipt
     t_closed_by_peer: float | None = None  # the peer's socket closed before the answer was whole
     t_finished: float | None = None
 

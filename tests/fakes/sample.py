@@ -25,7 +25,7 @@ MISS: dict[str, Any] = {
     "status": 200,
     "error": None,
     "cache": "miss",
-    "trips": {"near": 2, "far": 1},
+    "trips": {"near": 1, "far": 1, "upkeep": 2},
     "tokens": {"input": 3, "output": 16},
     "client": None,
     "edge": {"t0": 0.0, "t1": None, "t2": None, "t3": 2.0, "t4": 52.0, "t5": 52.5, "t6": 200.0},
@@ -78,11 +78,12 @@ def delta(content: str, **fields: Any) -> bytes:
 
 
 END = chunk(choices=[{"index": 0, "delta": {}, "finish_reason": "stop"}])
+CUT = chunk(choices=[{"index": 0, "delta": {}, "finish_reason": "length"}])
 USAGE = chunk(choices=[], usage={"prompt_tokens": 3, "completion_tokens": 2})
 DONE = b"data: [DONE]\n\n"
 
 
-def stream(*, record: dict[str, Any] | None = None) -> bytes:
+def stream(*, record: dict[str, Any] | None = None, end: bytes = END) -> bytes:
     """A whole stream: "Hello you", its usage, a record if one is given, and the end."""
     traced = chunk(choices=[], nearfar=record) if record else b""
-    return delta("") + delta("Hello") + delta(" you") + END + USAGE + traced + DONE
+    return delta("") + delta("Hello") + delta(" you") + end + USAGE + traced + DONE

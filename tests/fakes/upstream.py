@@ -184,6 +184,9 @@ class Upstream:
         path = record.path.split("?")[0]
         if path in ("/health", "/ping"):
             return HTTPStatus.OK, b""
+        if path == "/fake/last":  # when each delta of the last answer really left
+            last = self.requests[-1].deltas_sent_ms if self.requests else []
+            return HTTPStatus.OK, json.dumps({"deltas_sent_ms": last}).encode()
         if path == "/v1/models":
             if self._refuses(record):
                 return HTTPStatus.UNAUTHORIZED, b'{"error":"Unauthorized"}'

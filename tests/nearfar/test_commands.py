@@ -80,6 +80,7 @@ def test_a_wrong_command_line_is_one_line_and_code_2(run: Run, words: tuple[str,
         ("--model", "mock"),
         ("--upstream", "http://127.0.0.1:8000"),
         ("--upstream", "foo", "--model", "mock"),
+        ("--redis", "foo"),
     ],
 )
 def test_options_of_up_that_do_not_go_together_are_bad_input(
@@ -99,6 +100,36 @@ def test_up_tells_when_its_upstream_is_not_there(run: Run) -> None:
 def test_chat_streams_the_answer_to_stdout(run: Run, at: tuple[str, ...]) -> None:
     ran = run("chat", "Hello", *at)
     assert (0, "Hello you\n", "") == (ran.code, ran.out, ran.err)
+
+
+def test_an_answer_that_was_cut_says_so_on_stderr(
+    run: Run, edge: HttpEdge, at: tuple[str, ...]
+) -> None:
+    edge.stream = sample.stream(record=sample.miss(), end=sample.CUT)
+    told = "(cut at 2 tokens; --max-tokens asks for more)\n"
+    ran = run("chat", "Hello", *at)
+    assert ("Hello you\n", told) == (ran.out, ran.err)
+    assert told == run("trace", "Hello", *at).err
+    assert "length" == run("chat", "Hello", *at, "--json").document["finish_reason"]
+
+
+def test_a_cut_answer_without_usage_says_so_without_a_number(
+    run: Run, edge: HttpEdge, at: tuple[str, ...]
+) -> None:
+    edge.stream = sample.delta("Hello") + sample.CUT + sample.DONE
+    told = "(cut at its limit of tokens; --max-tokens asks for more)\n"
+    assert told == run("chat", "Hello", *at).err
+
+
+def test_the_bench_of_the_edge_is_there_without_being_listed(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    called: list[list[str]] = []
+    monkeypatch.chdir(here().root)
+    monkeypatch.setattr(os, "execv", lambda _, argv: called.append(argv))
+    assert "bench-edge" not in run("--help").out
+    run("bench-edge", "--part", "paced", "--help")
+    assert ["-m", "tests.bench.edge", "--part", "paced", "--help"] == called[0][1:]
 
 
 def test_chat_as_json_is_one_line(run: Run, at: tuple[str, ...]) -> None:

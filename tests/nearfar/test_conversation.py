@@ -8,7 +8,7 @@ import pytest
 
 from fakes import sample
 from fakes.http_edge import HttpEdge, serving
-from nearfar.client import Question
+from nearfar.client import Answer, Question
 from nearfar.conversation import Conversation, hold
 from nearfar.errors import NearfarError
 from nearfar.exchange import Edge
@@ -43,6 +43,20 @@ def asked(fake: HttpEdge) -> list[list[str]]:
 def test_every_turn_carries_the_turns_before_it(fake: HttpEdge) -> None:
     talk(fake, ["one", "two"])
     assert [["one"], ["one", "Hello you", "two"]] == asked(fake)
+
+
+def test_an_answer_is_handed_on_when_it_is_whole(fake: HttpEdge) -> None:
+    lines, answers = iter(["one"]), list[Answer]()
+    made = Conversation(Edge(fake.endpoint, fake.key("chat")), Question("mock", []))
+    fake.stream = sample.stream(end=sample.CUT)
+
+    def read_line() -> str:
+        for line in lines:
+            return line
+        raise EOFError
+
+    hold(made, read_line, lambda _: None, lambda _: None, answers.append)
+    assert ["cut at 2 tokens"] == [answer.cut for answer in answers]
 
 
 def test_reset_forgets_and_exit_ends(fake: HttpEdge) -> None:

@@ -18,6 +18,15 @@ def test_secrets_are_made_once_and_kept(tmp_path: Path) -> None:
     assert made == credentials.ensure(path)
 
 
+def test_a_secret_that_an_older_file_lacks_is_made_and_the_others_stay(tmp_path: Path) -> None:
+    path = tmp_path / "secrets.json"
+    path.write_text('{"key_secret": "%s", "engine_key": "e"}' % ("k" * 40))
+    made = credentials.ensure(path)
+    assert ("k" * 40, "e") == (made.key_secret, made.engine_key)
+    assert MIN_SECRET_CHARS <= len(made.gate_secret)
+    assert made == credentials.ensure(path) == credentials.load(path)
+
+
 def test_the_file_is_for_its_owner_alone(tmp_path: Path) -> None:
     path = tmp_path / "secrets.json"
     credentials.ensure(path)
@@ -26,7 +35,7 @@ def test_the_file_is_for_its_owner_alone(tmp_path: Path) -> None:
 
 
 def test_no_secret_stands_in_the_text_of_the_value() -> None:
-    assert "Credentials()" == repr(credentials.Credentials("aaa", "bbb", "ccc"))
+    assert "Credentials()" == repr(credentials.Credentials("aaa", "bbb", "ccc", "ddd"))
 
 
 def test_rotating_keeps_the_old_secret_as_the_previous_one(tmp_path: Path) -> None:

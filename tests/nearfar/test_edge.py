@@ -10,6 +10,7 @@ import pytest
 
 from nearfar import edge, program
 from nearfar.checkout import Checkout, here
+from nearfar.commands import up
 from nearfar.edge import COMPILE_FLAGS, ServeOptions
 
 SETTINGS = {"NEARFAR_KEY_SECRET": "hush", "NEARFAR_STORE": "redis://:hush@127.0.0.1:1/0"}
@@ -39,10 +40,25 @@ def test_a_component_is_served_with_the_flags_it_was_compiled_with() -> None:
     assert " ".join(COMPILE_FLAGS) in " ".join(argv(ServeOptions(3000)))
 
 
-def test_instance_limits_are_left_to_the_host_unless_given() -> None:
-    assert "reuse" not in " ".join(argv(ServeOptions(3000)))
-    line = " ".join(argv(ServeOptions(3000, 1, 4)))
-    assert "--max-instance-reuse-count 1 --max-instance-concurrent-reuse-count 4" in line
+@pytest.mark.parametrize(
+    ("words", "reuse", "concurrent"),
+    [
+        ((), 4096, 32),  # docs/performance.md
+        (("--max-instance-reuse-count", "1"), 1, 32),
+        (("--max-instance-concurrent-reuse-count", "4"), 4096, 4),
+    ],
+)
+def test_instances_are_few_and_live_long_unless_up_is_told_otherwise(
+    words: tuple[str, ...], reuse: int, concurrent: int
+) -> None:
+    given = up.command.make_context("up", list(words)).params
+    line = " ".join(argv(up.serve_options(given)))
+    assert f"--max-instance-reuse-count {reuse} " in line
+    assert f"--max-instance-concurrent-reuse-count {concurrent} " in line
+
+
+def test_instance_limits_of_none_are_left_to_the_host() -> None:
+    assert "reuse" not in " ".join(argv(ServeOptions(3000, None, None)))
 
 
 def test_the_hosts_process_does_not_inherit_the_callers_variables(

@@ -9,15 +9,27 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import redis
 
 from edge_frontend import keys
+from edge_frontend.limits import NO_LIMITS, NORMAL, Limits
 from fakes.http_edge import SECRET, HttpEdge, serving
+from fakes.redis_process import RedisServer
+from gpu_backend.gate import limiter
 
 
 @pytest.fixture
 def edge() -> Iterator[HttpEdge]:
     with serving(HttpEdge()) as fake:
         yield fake
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    running = RedisServer(tmp_path_factory.mktemp("redis"))
+    running.start()
+    yield running
+    running.stop()
 
 
 @pytest.fixture
@@ -54,13 +66,88 @@ def test_the_edge_is_told_the_claims_and_never_the_key(
 ) -> None:
     made = key("create", "--tenant", "acme", "--label", "a note", "--json").document
     told = edge.registered[made["key_id"]]
-    assert {"tenant", "expires_at", "models", "permissions", "created_at", "label"} == set(told)
+    facts = {"tenant", "expires_at", "models", "permissions", "limits", "priority"}
+    assert facts | {"created_at", "label"} == set(told)
     assert made["api_key"] not in json.dumps(told)
 
 
 def test_permissions_are_added_one_by_one(key: Callable[..., Any]) -> None:
     made = key("create", "--tenant", "t", "--permission", "chat", "--permission", "trace", "--json")
     assert ["chat", "trace"] == made.document["permissions"]
+
+
+LIMITED = ("--rpm", "60", "--tpm", "2000", "--parallel", "4", "--monthly-tokens", "100000")
+
+
+def test_limits_and_priority_stand_in_the_key_and_in_the_list(key: Callable[..., Any]) -> None:
+    made = key(
+        "create", "--tenant", "acme", *LIMITED, "--priority", "interactive", "--json"
+    ).document
+    claims = claims_of(made["api_key"])
+    assert (Limits(60, 2_000, 4, 100_000), 2) == (claims.limits, claims.priority)
+    limits = {"rpm": 60, "tpm": 2_000, "par": 4, "month": 100_000}
+    assert (limits, "interactive") == (made["limits"], made["priority"])
+    (entry,) = key("list", "--json").document["keys"]
+    assert (limits, "interactive") == (entry["limits"], entry["priority"])
+    assert "rpm=60,tpm=2000,par=4,month=100000,interactive" in key("list").out
+
+
+def test_a_key_without_limits_says_so(key: Callable[..., Any]) -> None:
+    made = key("create", "--tenant", "acme", "--json").document
+    assert (NO_LIMITS, NORMAL) == (
+        claims_of(made["api_key"]).limits,
+        claims_of(made["api_key"]).priority,
+    )
+    assert ({}, "normal") == (made["limits"], made["priority"])
+
+
+def test_rotating_keeps_limits_but_for_those_that_are_given(key: Callable[..., Any]) -> None:
+    made = key("create", "--tenant", "acme", *LIMITED, "--priority", "batch", "--json").document
+    same = key("rotate", made["key_id"], "--json").document
+    assert (made["limits"], "batch") == (same["limits"], same["priority"])
+    other = key("rotate", same["key_id"], "--rpm", "0", "--priority", "normal", "--json").document
+    assert (made["limits"] | {"rpm": 0}, "normal") == (other["limits"], other["priority"])
+    assert Limits(0, 2_000, 4, 100_000) == claims_of(other["api_key"]).limits
+
+
+def test_the_gate_is_told_of_what_is_revoked_and_keeps_what_others_told(
+    key: Callable[..., Any], store: RedisServer
+) -> None:
+    held = {"from another edge": 5.0}
+    with redis.Redis.from_url(store.url) as client:
+        client.set("nf:1:revoked", json.dumps(held))
+        assert 0 == key("revoke", "k9", "--gate-redis", store.url).code
+        made = key("create", "--tenant", "acme", "--json").document
+        assert 0 == key("rotate", made["key_id"], "--gate-redis", store.url).code
+        known = limiter.revoked(client.get("nf:1:revoked"))
+    assert {*held, "k9", made["key_id"]} == set(known)
+    assert known["k9"] <= time.time() < known[made["key_id"]]
+
+
+def test_a_list_at_the_gate_that_is_none_is_replaced(
+    key: Callable[..., Any], store: RedisServer
+) -> None:
+    with redis.Redis.from_url(store.url) as client:
+        for broken in ("", "{", "[1]"):
+            client.set("nf:1:revoked", broken)
+            assert 0 == key("revoke", "k9", "--gate-redis", store.url).code
+            assert ["k9"] == list(limiter.revoked(client.get("nf:1:revoked")))
+
+
+def test_a_gate_that_cannot_be_told_is_said_though_the_edge_knows(
+    key: Callable[..., Any], edge: HttpEdge
+) -> None:
+    ran = key("revoke", "k9", "--gate-redis", "redis://127.0.0.1:1/1")
+    assert (3, "") == (ran.code, ran.out)
+    assert "The gate's Redis does not answer" in ran.err
+    assert ["k9"] == list(edge.revoked)
+
+
+def test_a_subjects_tokens_are_revoked_by_its_key_id(
+    key: Callable[..., Any], edge: HttpEdge
+) -> None:
+    assert 0 == key("revoke", "login~0123456789abcdef").code
+    assert ["login~0123456789abcdef"] == list(edge.revoked)
 
 
 def test_a_revoked_key_is_listed_as_such(key: Callable[..., Any]) -> None:
@@ -155,7 +242,11 @@ def test_another_secret_than_the_edges_is_told(
         (2, ("create",)),
         (2, ("create", "--tenant", "a b")),
         (2, ("create", "--tenant", "a", "--expires", "soon")),
+        (2, ("create", "--tenant", "a", "--expires", "0s")),
         (2, ("create", "--tenant", "a", "--permission", "fly")),
+        (2, ("create", "--tenant", "a", "--rpm", "-1")),
+        (2, ("create", "--tenant", "a", "--priority", "vip")),
+        (2, ("revoke", "k9", "--gate-redis", "nonsense")),
         (2, ("rotate",)),
         (2, ("rotate", "kid", "--secret")),
         (2, ("list", "--secret-file", "/does/not/exist")),

@@ -109,6 +109,7 @@ def test_the_test_command_has_an_environment_of_its_own(checkout: Path) -> None:
     environment(checkout / ".nearfar/env-dev", "dev\n")
     shutil.rmtree(checkout / ".nearfar/env")
     assert "test" in launch(checkout / "nearfar", "test").stdout
+    assert "bench-edge" in launch(checkout / "nearfar", "bench-edge").stdout
     assert "status" in launch(checkout / "nearfar", "status", NEARFAR_GROUP="dev").stdout
 
 

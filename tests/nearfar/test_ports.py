@@ -21,4 +21,4 @@ def test_a_taken_port_is_told_with_another_to_try() -> None:
         port = taken.getsockname()[1]
         with pytest.raises(Missing, match=f"Port {port} is taken") as caught:
             check_port(port)
-    assert f"--port {port + 1}" in caught.value.next_step
+    assert f"--port {port + 1}." in caught.value.next_step

@@ -26,7 +26,12 @@ from nearfar.checkout import Checkout
 from nearfar.interrupt import stop_on_signals
 with stop_on_signals(), state.held(Checkout(Path("/"), Path(sys.argv[1]))):
     print("held", flush=True)
-    time.sleep(60)
+    try:
+        time.sleep(60)
+    except KeyboardInterrupt:
+        pass
+exec(sys.argv[2])
+sys.exit(130)
 """
 
 
@@ -48,9 +53,9 @@ def sample(pid: int) -> State:
 
 
 @contextmanager
-def other_holder(checkout: Checkout) -> Iterator[subprocess.Popen[bytes]]:
+def other_holder(checkout: Checkout, after: str = "") -> Iterator[subprocess.Popen[bytes]]:
     process = subprocess.Popen(
-        [sys.executable, "-P", "-c", HOLDER, str(checkout.run)],
+        [sys.executable, "-P", "-c", HOLDER, str(checkout.run), after],
         env=os.environ | {"PYTHONPATH": python_path(here())},
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -118,6 +123,13 @@ def test_stopping_ends_the_process_that_holds_the_stack(checkout: Checkout) -> N
         assert -signal.SIGKILL != process.returncode
 
 
+def test_stopping_waits_until_the_process_is_gone(checkout: Checkout) -> None:
+    """Its lock is free a moment earlier, here half a second."""
+    with other_holder(checkout, after="time.sleep(0.5)") as process:
+        assert state.stop(checkout)
+        assert not state.is_alive(process.pid)
+
+
 def test_stopping_nothing_is_no_error(checkout: Checkout) -> None:
     assert not state.stop(checkout)
 
@@ -125,5 +137,7 @@ def test_stopping_nothing_is_no_error(checkout: Checkout) -> None:
 def test_a_process_is_known_to_be_alive_or_gone() -> None:
     assert state.is_alive(os.getpid())
     ended = subprocess.Popen([sys.executable, "-c", ""])
+    os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
+    assert not state.is_alive(ended.pid), "it has ended, though nobody collected it"
     ended.wait()
     assert not state.is_alive(ended.pid)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from nearfar import suite
-from nearfar.checkout import Checkout
+from nearfar.checkout import Checkout, here, python_path
 
 
 @pytest.fixture
@@ -42,6 +47,39 @@ def test_what_the_caller_set_for_his_stack_does_not_reach_the_tests(
     )
     (outcome,) = suite.run(project, ["format"], [], lambda _: None)
     assert 0 == outcome.exit_code
+
+
+def test_ctrl_c_waits_for_the_step_that_it_reached_too(project: Checkout) -> None:
+    """Killed at once, a step would leave behind what it started."""
+    (project.root / "passes.py").write_text(
+        "import pathlib, time\n"
+        "pathlib.Path('began').touch()\n"
+        "try:\n    time.sleep(60)\n"
+        "except KeyboardInterrupt:\n    time.sleep(0.6); pathlib.Path('cleaned').touch()\n"
+    )
+    code = (
+        "from pathlib import Path\n"
+        "from nearfar import suite\n"
+        "from nearfar.checkout import Checkout\n"
+        "suite.STEPS['format'] = ('passes',)\n"
+        "suite.run(Checkout(Path('.'), Path('run')), ['format'], [], print)\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-P", "-c", code],
+        cwd=project.root,
+        env=os.environ | {"PYTHONPATH": python_path(here())},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    ) as runner:
+        deadline = time.monotonic() + 20
+        while not (project.root / "began").exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        time.sleep(0.1)
+        os.killpg(runner.pid, signal.SIGINT)
+        runner.wait(20)
+    assert (project.root / "cleaned").exists()
 
 
 def test_every_step_of_the_real_suite_is_a_module_of_the_environment() -> None:

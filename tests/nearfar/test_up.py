@@ -10,14 +10,16 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import openai
 import pytest
+import redis
 
 from fakes.upstream import UpstreamThread
+from gpu_backend.gate import limiter
 from nearfar import build, state
 from nearfar.checkout import Checkout, here, python_path
 from nearfar.ports import free_port
@@ -75,8 +77,10 @@ class Nearfar:
             assert line, log.read_text()
             found = state.read(Checkout(here().root, self.run))
             assert found is not None
-            yield Up(process, json.loads(line), found.parts, log)
-            process.terminate()
+            try:
+                yield Up(process, json.loads(line), found.parts, log)
+            finally:
+                process.terminate()
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +210,106 @@ def test_a_stack_in_the_background_is_found_and_stopped(
     finally:
         stopped = nearfar("down")
     assert "stopped\n" == stopped.stdout
-    wait_for(lambda: not runs(line["pid"]), "the stack was left behind")
+    assert not runs(line["pid"]), "it was told too early"
+
+
+@contextmanager
+def detached(nearfar: Nearfar, options: tuple[str, ...]) -> Iterator[dict[str, Any]]:
+    """A stack in the background, stopped with the block."""
+    started = nearfar("up", *options, "--detach", "--json")
+    assert 0 == started.returncode, started.stderr
+    assert "ctrl-C" not in started.stderr
+    try:
+        yield json.loads(started.stdout)
+    finally:
+        assert 0 == nearfar("down").returncode
+
+
+def test_keys_and_revocations_outlive_a_restart(nearfar: Nearfar, options: tuple[str, ...]) -> None:
+    with detached(nearfar, options) as first:
+        key = json.loads(nearfar("keys", "create", "--tenant", "a", "--json").stdout)
+        assert 0 == nearfar("chat", "Hello", "--api-key", key["api_key"]).returncode
+        assert 0 == nearfar("keys", "revoke", key["key_id"]).returncode
+    with detached(nearfar, options):
+        refused = nearfar("chat", "Hello", "--api-key", key["api_key"])
+        assert 0 == nearfar("chat", "Hello", "--api-key", first["api_key"]).returncode
+        listed = json.loads(nearfar("keys", "list", "--json").stdout)["keys"]
+    assert (1, "") == (refused.returncode, refused.stdout)
+    states = {entry["label"] or entry["key_id"]: entry["status"] for entry in listed}
+    assert {"nearfar up": "valid", key["key_id"]: "revoked"} == states
+    assert 2 == len(listed), "the printed key is listed once, however often it was started"
+
+
+def test_a_revoked_printed_key_is_replaced_at_the_next_start(
+    nearfar: Nearfar, options: tuple[str, ...]
+) -> None:
+    with detached(nearfar, options):
+        (entry,) = json.loads(nearfar("keys", "list", "--json").stdout)["keys"]
+        assert 0 == nearfar("keys", "revoke", entry["key_id"]).returncode
+    with detached(nearfar, options):
+        assert 0 == nearfar("chat", "Hello").returncode
+
+
+def test_a_restart_begins_without_answers(nearfar: Nearfar, options: tuple[str, ...]) -> None:
+    for _ in range(2):
+        ran = nearfar("up", *options, "--ask", "Hello there", "--once", "--json")
+        _, *answers = map(json.loads, ran.stdout.splitlines())
+        assert ["miss", "hit"] == [answer["record"]["cache"] for answer in answers]
+
+
+def test_an_answer_that_was_cut_says_so_both_times(
+    nearfar: Nearfar, options: tuple[str, ...]
+) -> None:
+    ran = nearfar("up", *options, "--ask", " ".join(["word"] * 120), "--once")
+    told = "(cut at 96 tokens; ./nearfar chat --max-tokens asks for more)"
+    assert 2 == ran.stderr.count(told), ran.stderr
+
+
+def ask_and_fail(up: Up) -> None:
+    """One request that goes well, and one that fails."""
+    assert up.ask("Hello")
+    with (
+        pytest.raises(openai.AuthenticationError),
+        openai.OpenAI(
+            base_url=up.line["endpoint"] + "/v1", api_key="wrong", max_retries=0
+        ) as client,
+    ):
+        client.models.list()
+
+
+def test_ordinary_lines_of_a_part_go_to_its_log_alone(
+    nearfar: Nearfar, options: tuple[str, ...]
+) -> None:
+    with nearfar.up(*options) as up:
+        ask_and_fail(up)
+        wait_for(lambda: "edge | 401 " in up.log.read_text(), "the error was not told")
+        assert "edge | 200 " not in up.log.read_text()
+        assert "Serving HTTP" not in up.log.read_text()
+        assert "Serving HTTP" in (nearfar.run / "edge.log").read_text()
+
+
+def test_verbose_shows_ordinary_lines_too(nearfar: Nearfar, options: tuple[str, ...]) -> None:
+    with nearfar.up(*options, "--verbose") as up:
+        ask_and_fail(up)
+        wait_for(lambda: "edge | 401 " in up.log.read_text(), "the error was not told")
+        assert "edge | 200 " in up.log.read_text()
+        assert "Serving HTTP" in up.log.read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--redis", "redis://127.0.0.1:1/0"), "does not answer"),
+        (("--upstream-key", "wrong"), "refuses the key"),
+    ],
+)
+def test_what_cannot_work_is_told_before_anything_is_started(
+    nearfar: Nearfar, options: tuple[str, ...], words: tuple[str, ...], told: str
+) -> None:
+    ran = nearfar("up", *options, *words)
+    assert ran.returncode in (2, 3)
+    assert told in ran.stderr
+    assert "starting" not in ran.stderr
 
 
 def test_a_taken_port_ends_the_start_before_anything_was_started(
@@ -219,13 +322,69 @@ def test_a_taken_port_ends_the_start_before_anything_was_started(
     assert "starting" not in ran.stderr
 
 
-def test_no_secret_is_readable_on_a_command_line(
+def test_a_gate_counts_what_its_callers_use_and_turns_them_away(
+    nearfar: Nearfar, options: tuple[str, ...]
+) -> None:
+    with nearfar.up(*options, "--gate") as up:
+        assert {"store", "gate", "edge"} == set(up.parts)
+        made = json.loads(
+            nearfar("keys", "create", "--tenant", "acme", "--rpm", "2", "--json").stdout
+        )
+        limited = replace(up, line=up.line | {"api_key": made["api_key"]})
+        assert [limited.ask(f"Say {number}", temperature=1) for number in range(2)]
+        with pytest.raises(openai.RateLimitError) as caught:
+            limited.ask("Say it again", temperature=1)
+        assert "rate_limit_exceeded" == caught.value.code
+        assert 1 <= int(caught.value.response.headers["retry-after"]) <= 60
+        assert "0" == caught.value.response.headers["x-ratelimit-remaining-requests"]
+        assert up.ask("Say nothing")
+
+        def used() -> dict[str, Any]:
+            rows = json.loads(nearfar("usage", "--json").stdout)["usage"]
+            return {row["tenant"]: row for row in rows}
+
+        wait_for(lambda: used().get("local", {}).get("generated", 0) > 0, "nothing was counted")
+        assert 2 == used()["acme"]["requests"]
+        assert 0 == nearfar("keys", "revoke", made["key_id"]).returncode
+        with redis.Redis.from_url(gate_redis(nearfar)) as client:
+            assert made["key_id"] in limiter.revoked(client.get("nf:1:revoked"))
+        status = json.loads(nearfar("status", "--json").stdout)
+        assert status["gate"] is True
+        assert "gate_redis" not in status
+        os.kill(up.parts["gate"], signal.SIGKILL)
+        assert 3 == up.process.wait(20)
+
+
+def gate_redis(nearfar: Nearfar) -> str:
+    found = state.read(Checkout(here().root, nearfar.run))
+    assert found is not None
+    assert found.gate_redis.endswith("/1")
+    return found.gate_redis
+
+
+def test_a_stack_without_a_gate_counts_nothing_and_says_so(
     nearfar: Nearfar, options: tuple[str, ...]
 ) -> None:
     with nearfar.up(*options) as up:
+        assert up.ask("Hello")
+        ran = nearfar("usage")
+        assert 3 == ran.returncode
+        assert "runs without a gate" in ran.stderr
+
+
+def test_a_gate_of_its_own_is_for_an_upstream_alone(nearfar: Nearfar) -> None:
+    ran = nearfar("up", "--gate")
+    assert 2 == ran.returncode
+    assert "--gate needs --upstream" in ran.stderr
+
+
+def test_no_secret_is_readable_on_a_command_line(
+    nearfar: Nearfar, options: tuple[str, ...]
+) -> None:
+    with nearfar.up(*options, "--gate") as up:
         kept = json.loads((nearfar.run / "secrets.json").read_text())
         store = (nearfar.run / "store.conf").read_text()
         password = next(line.split()[1] for line in store.splitlines() if "requirepass" in line)
         lines = [Path(f"/proc/{pid}/cmdline").read_text() for pid in up.parts.values()]
-    for secret in (kept["key_secret"], "up-key", password):
+    for secret in (kept["key_secret"], kept["gate_secret"], "up-key", password):
         assert all(secret not in line for line in lines)

@@ -208,6 +208,30 @@ async def test_a_follower_in_the_middle_gets_an_error_when_the_leader_was_killed
     assert ("upstream_broke", False) == (taken.error, taken.done)
 
 
+async def test_a_body_that_follows_is_whole_although_the_leader_was_killed_in_the_middle(
+    own_edges: Edges,
+    common: dict[str, str],
+    edge: Edge,
+    caller: Caller,
+    calls: Calls,
+    store: RedisServer,
+) -> None:
+    """Nothing of one body has left before it is whole, so the follower asks for itself."""
+    doomed = own_edges.start(common)
+    calls.answer(Script(content="answer", chunks=100, first_content_ms=300, gap_ms=50))
+    async with sessions() as session:
+        leader = await leader_and(session, doomed, caller, calls)
+        follower = asyncio.create_task(asyncio.to_thread(caller.post, edge, caller.body()))
+        await asyncio.to_thread(calls.wait_chunks, 10)
+        calls.answer(SLOW)
+        doomed.kill()
+        await asyncio.gather(leader, return_exceptions=True)
+        answer = await follower
+    assert 200 == answer.status_code
+    assert TEXT == answer.json()["choices"][0]["message"]["content"]
+    assert 2 == len(calls.seen)
+
+
 async def test_followers_learn_that_the_upstream_broke_off(
     edge: Edge, other: Edge, caller: Caller, calls: Calls, store: RedisServer
 ) -> None:

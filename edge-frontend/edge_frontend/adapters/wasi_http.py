@@ -108,7 +108,9 @@ class WasiSink:
         tasks.spawn(_fail(self._trailers, failure))
         self._trailers = None
 
-    def end(self) -> None:
+    async def end(self) -> None:
+        """Say that nothing more comes."""
+        await self.quiet()  # a writer that is busy cannot be dropped
         self.writer.__exit__(None, None, None)
         self._trailers = None
 
@@ -138,7 +140,7 @@ async def _produce(body: Producer, sink: WasiSink, request_id: str) -> None:
     except Exception as error:  # noqa: BLE001 a fault of ours must not end the instance and its other requests
         print(fault_line(error, request_id), flush=True)
         sink.abort()
-    sink.end()
+    await sink.end()
 
 
 async def _fail(trailers: FutureWriter, failure: object) -> None:

@@ -49,7 +49,8 @@ class Meter:
     def outcome(self, *, ended: bool, input_estimate: int, generated_estimate: int) -> Outcome:
         """What the answer used; `ended`: its last byte came from the engine and left the gate.
 
-        The engine's own count stands where it closes the answer. A stream that broke off has the
+        The engine's own count stands where it closes the answer. For a stream that is its `[DONE]`:
+        a client that has it may hang up before the transfer has ended. One that broke off has the
         last count that it carried (continuous usage), or else one token for each event, and an
         answer of one piece has `generated_estimate`.
         """
@@ -57,8 +58,6 @@ class Meter:
             return Outcome(failed=True, undo=self.status in (429, 503))
         tail = b"".join(self._tail)
         counted, closing = _last_usage(tail, self.streams)
-        # After `[DONE]` nothing was left to compute, whether or not the client waited for the end
-        # of the transfer; an edge that has read its answer does not.
         if counted is not None and closing and (ended or self.streams):
             return _exact(counted)
         if counted is not None:

@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from nearfar import console, conversation
+from nearfar import console, conversation, showing
 from nearfar.client import Question, ask
 from nearfar.commands import target
 from nearfar.conversation import Conversation
@@ -46,12 +46,14 @@ def command(
     question = Question(at.model, [], temperature, max_tokens)
     if prompt is None:
         console.say(f"{at.model} at {at.edge.endpoint}; {conversation.COMMANDS}")
-        conversation.hold(Conversation(at.edge, question), _read_line, console.piece, console.error)
+        talk = Conversation(at.edge, question)
+        conversation.hold(talk, _read_line, console.piece, console.error, showing.cut)
         return
     question = Question(at.model, [{"role": "user", "content": prompt}], temperature, max_tokens)
     answer = ask(at.edge, question, (lambda _: None) if as_json else console.piece)
     if not as_json:
         console.result("")
+        showing.cut(answer)
         return
     console.result_json(
         {

@@ -34,12 +34,15 @@ def command(as_json: bool) -> int:
             raise Missing("The local stack is starting.", "wait, and ask again.")
         raise Missing("No local stack is running.", "./nearfar up")
     if as_json:
-        console.result_json({"running": True, "starting": False, **asdict(found)})
+        told = asdict(found)
+        told["gate"] = bool(told.pop("gate_redis"))  # its address has a password in it
+        console.result_json({"running": True, "starting": False, **told})
         return 0
     console.result(f"endpoint  {found.endpoint}")
     console.result(f"model     {found.model}")
     console.result(f"host      {found.host}")
     console.result(f"since     {found.started_at}")
+    console.result(f"gate      {'yes: nearfar usage' if found.gate_redis else 'none'}")
     for name, pid in found.parts.items():
         gone = "" if state.is_alive(pid) else ", gone"
         console.result(f"part      {name} (process {pid}{gone})")

@@ -6,7 +6,7 @@ import shutil
 
 import click
 
-from nearfar import console, waterfall
+from nearfar import console, showing, waterfall
 from nearfar.client import Question, ask
 from nearfar.commands import target
 from nearfar.errors import NearfarError
@@ -54,5 +54,7 @@ def command(
         console.result_json(answer.record.document)
         return
     width = shutil.get_terminal_size((100, 24)).columns
-    console.result("\n")
+    console.result("")
+    showing.cut(answer)
+    console.result("")
     console.result("\n".join(waterfall.lines(answer.record, width)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import click
@@ -38,12 +39,13 @@ Examples:
 )
 @click.option("--model", help="The name of its model; needed with --upstream.")
 @click.option("--context-tokens", type=click.IntRange(0), default=0, help="Its context, if known.")
+@click.option("--gate", is_flag=True, help="Put a gate in front of --upstream; vLLM has its own.")
 @click.option("--redis", "store_url", envvar="NEARFAR_REDIS", help="Use this store: redis://...")
 @click.option("--json", "as_json", is_flag=True, help="Print one line of JSON when ready.")
 @click.option("--detach", is_flag=True, help="Go on in the background; see status and down.")
 @click.option("--ask", "question", help="When ready, ask this twice: a miss, then a hit.")
 @click.option("--once", is_flag=True, help="With --ask: stop after the answers.")
-@click.option("--quiet", is_flag=True, help="Do not show the parts' logs.")
+@click.option("--verbose", is_flag=True, help="Show all that the parts log, not errors alone.")
 @click.option("--max-instance-reuse-count", type=click.IntRange(1), hidden=True)
 @click.option("--max-instance-concurrent-reuse-count", type=click.IntRange(1), hidden=True)
 def command(as_json: bool, detach: bool, question: str | None, once: bool, **given: Any) -> None:
@@ -55,23 +57,29 @@ def command(as_json: bool, detach: bool, question: str | None, once: bool, **giv
     here = checkout.here()
     if detach:
         showing.ready(background.start(here, click.get_current_context().params), as_json=as_json)
+        console.say("./nearfar down stops it")
         return
     with stack.running(here, options) as running:
         showing.ready(running.state, as_json=as_json)
         if question:
             showing.ask_twice(running.state, question, as_json=as_json)
         if not once:
-            console.say("press ctrl-C to stop")
-            running.watch(show_logs=not given["quiet"])
+            if sys.stderr.isatty():
+                console.say("press ctrl-C to stop")
+            running.watch()
+
+
+def serve_options(given: dict[str, Any]) -> ServeOptions:
+    """Return where the edge listens, and its instances' limits where they were given."""
+    names = ("max_instance_reuse_count", "max_instance_concurrent_reuse_count")
+    limits = {name: given[name] for name in names if given[name] is not None}
+    return ServeOptions(given["port"], **limits)
 
 
 def _options(given: dict[str, Any]) -> stack.Options:
-    serve = ServeOptions(
-        given["port"],
-        given["max_instance_reuse_count"],
-        given["max_instance_concurrent_reuse_count"],
-    )
     if given["upstream"] is None:
+        if given["gate"]:
+            raise BadInput("--gate needs --upstream; vLLM has its gate anyway.", "leave it out.")
         if given["model"] or given["upstream_key"]:
             raise BadInput("--model and --upstream-key need --upstream.", "nearfar up --help")
         upstream = None
@@ -79,4 +87,16 @@ def _options(given: dict[str, Any]) -> stack.Options:
         upstream = wiring.upstream(
             given["upstream"], given["upstream_key"], given["model"], given["context_tokens"]
         )
-    return stack.Options(serve, given["host"], upstream, store_url=given["store_url"])
+    store_url = given["store_url"]
+    if store_url and not store_url.startswith("redis://"):
+        raise BadInput(
+            "--redis is no address of a Redis.", "give one like redis://127.0.0.1:6379/0"
+        )
+    return stack.Options(
+        serve_options(given),
+        given["host"],
+        upstream,
+        store_url=store_url or None,
+        gate=given["gate"],
+        verbose=given["verbose"],
+    )

@@ -82,12 +82,14 @@ def test_the_header_tells_what_is_in_flight_and_how_fast_it_ends() -> None:
     clock = Clock()
     load = Load(2, 2, clock)
     seats = fill(load, 3)
-    assert b"in_flight=3;capacity=4;queued=1" == load.header()
+    assert b"in_flight=3;capacity=4;seats=2;queued=1" == load.header()
     for seat in seats[:2]:
         load.give_back(seat, served=True)
-    assert b"in_flight=1;capacity=4;queued=0;drain=0.2" == load.header()
+    assert b"in_flight=1;capacity=4;seats=2;queued=0;drain=0.2" == load.header()
     clock.now_s += 10
-    assert b"in_flight=1;capacity=4;queued=0" == load.header()
+    assert b"in_flight=1;capacity=4;seats=2;queued=0" == load.header()
+    load.give_back(seats[2], served=True, tokens=155)
+    assert b"in_flight=0;capacity=4;seats=2;queued=0;drain=0.1;speed=15.5" == load.header()
 
 
 def refused(load: Load, priority: int = NORMAL) -> float:

@@ -70,6 +70,13 @@ def test_null_usage_on_every_chunk_is_none() -> None:
     assert not metered(*pieces[:4], ended=False).exact
 
 
+def test_a_client_that_hangs_up_once_it_has_the_end_got_the_whole_answer() -> None:
+    for kind in ("final", "continuous"):
+        *before, done = events(5, kind)
+        assert EXACT == metered(*before, done, ended=False)
+        assert not metered(*before, ended=False).exact
+
+
 def test_a_broken_off_stream_has_its_last_count_as_an_estimate() -> None:
     pieces = events(9, "continuous")
     expected = Outcome(4, PROMPT_TOKENS, 4, exact=False)

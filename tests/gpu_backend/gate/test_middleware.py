@@ -35,7 +35,7 @@ async def test_an_answer_passes_byte_by_byte_and_its_head_gains_headers(
     assert 200 == reply.status_code
     assert b"".join(served.engine.sent) == reply.content
     assert "engine" == reply.headers["x-of"]
-    assert "in_flight=1;capacity=24;queued=0" == reply.headers["x-nearfar-load"]
+    assert "in_flight=1;capacity=24;seats=16;queued=0" == reply.headers["x-nearfar-load"]
     limits = {k: v for k, v in reply.headers.items() if k.startswith("x-ratelimit")}
     assert {
         "x-ratelimit-limit-requests": "10",
@@ -259,7 +259,7 @@ async def test_a_full_engine_sheds_before_it_is_asked(settings: Settings) -> Non
         shed = await served.ask(grant(tenant="t9", priority=2))
         assert (503, "overloaded") == (shed.status_code, code(shed))
         assert int(shed.headers["retry-after"]) >= 1
-        assert "in_flight=4;capacity=4;queued=2" == shed.headers["x-nearfar-load"]
+        assert "in_flight=4;capacity=4;seats=2;queued=2" == shed.headers["x-nearfar-load"]
         await asyncio.gather(*slow)
         assert 200 == (await served.ask()).status_code
 
