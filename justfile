@@ -35,6 +35,23 @@ bench-edge *arguments:
     NEARFAR_GROUP=dev ./nearfar --version >&2
     PYTHONPATH=edge-frontend:gpu-backend:operator-cli .nearfar/env-dev/bin/python -m tests.bench.edge {{arguments}}
 
+# Check every kind of fault that people met in products like this one: `just faults --kind 6`.
+faults *arguments: dev
+    {{dev_python}} -m tests.faults {{arguments}}
+
+# Send malformed requests to the edge by the thousand, then ask it by its own description.
+fuzz *arguments: dev
+    {{dev_python}} -m tests.fuzz {{arguments}}
+    NEARFAR_EXAMPLES=300 {{dev_python}} -m pytest -q tests/stack/test_description.py
+
+# Measure goodput with and without admission, up to three times an engine's capacity.
+overload *arguments: dev
+    {{dev_python}} -m tests.bench.overload {{arguments}}
+
+# Send mixed requests while Redis and the upstream fail, then compare the books.
+soak *arguments: dev
+    {{dev_python}} -m tests.soak {{arguments}}
+
 # Print what a model needs of a GPU.
 budget *arguments:
     ./nearfar budget {{arguments}}
@@ -46,6 +63,12 @@ lock *arguments:
     {{compile}} {{arguments}} --group installer -o operator-cli/installer.lock
     {{compile}} {{arguments}} --group infra -o infra/requirements.lock
     {{compile}} {{arguments}} --group dev -c edge-frontend/requirements.lock -c operator-cli/requirements.lock -o tests/requirements.lock
+
+[private]
+dev:
+    NEARFAR_GROUP=dev ./nearfar --version >&2
+
+dev_python := "PYTHONPATH=edge-frontend:gpu-backend:operator-cli:tests .nearfar/env-dev/bin/python"
 
 # The launcher puts uv into .nearfar/uv where PATH has none.
 uv := `command -v uv || echo .nearfar/uv/bin/uv`

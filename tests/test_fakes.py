@@ -485,3 +485,31 @@ class TestLink:
             link.resume()
             assert client.chat.completions.create(**ask()).choices
         assert 2 == len(u.requests)
+
+
+class TestSlots:
+    async def test_who_finds_no_slot_waits_its_turn_and_its_times_begin_then(self) -> None:
+        async with Upstream(Script(chunks=2, gap_ms=100), slots=2) as u:
+            began = time.monotonic()
+            await asyncio.gather(
+                *(answer_of(u.port, request_bytes(ask(stream=True))) for _ in range(5))
+            )
+            taken = time.monotonic() - began
+            assert 0.3 <= taken < 0.3 + 6 * LATE_S
+            starts = sorted(r.t_started or 0.0 for r in u.requests)
+            assert starts[2] - starts[1] >= 0.1
+            assert starts[4] - starts[3] >= 0.1
+
+    async def test_who_leaves_while_it_waits_takes_no_slot(self) -> None:
+        async with Upstream(Script(chunks=3, gap_ms=100), slots=1) as u:
+            first = asyncio.create_task(answer_of(u.port, request_bytes(ask(stream=True))))
+            await u.wait_for_request(1)
+            _, writer = await asyncio.open_connection("127.0.0.1", u.port)
+            writer.write(request_bytes(ask(stream=True)))
+            await u.wait_for_request(2)
+            writer.close()
+            await first
+            began = time.monotonic()
+            await answer_of(u.port, request_bytes(ask(stream=True)))
+            assert time.monotonic() - began < 0.2 + 3 * LATE_S
+            assert u.requests[1].t_started is None

@@ -27,6 +27,7 @@ from . import (
     prompt,
     revocations,
 )
+from .description import DOCUMENT
 from .errors import (
     EdgeError,
     Forbidden,
@@ -209,6 +210,8 @@ async def _dispatch(x: Exchange) -> Reply:
         return await models(x)
     if path == "/healthz":
         return respond(x, 200, {"status": "ok"})
+    if path == "/openapi.json":
+        return respond(x, 200, DOCUMENT)
     if path == "/readyz":
         return respond(x, *await health.ready(x))
     return respond(x, *await admin.handle(x))

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from . import untrusted
 from .errors import ContentPolicyViolation
 from .guard_rules import Group, Rules
 from .guard_scan import Scanner, masked
@@ -157,9 +158,11 @@ def _is_json(text: str) -> bool:
     """Whether a text is a JSON object or list."""
     if text[:1] not in "{[ \t\r\n" or not text.strip().startswith(("{", "[")):
         return False
+    if untrusted.nests_too_deep(text.encode(errors="surrogatepass")):
+        return False
     try:
         json.loads(text)
-    except (ValueError, RecursionError):
+    except ValueError:
         return False
     return True
 

@@ -85,6 +85,7 @@ ROUTES = (
     Route("GET", "/v1/models", "chat"),
     Route("GET", "/healthz", "none"),
     Route("GET", "/readyz", "none"),
+    Route("GET", "/openapi.json", "none"),
     Route("GET", "/admin/keys", "admin"),
     Route("PUT", "/admin/keys/{key_id}", "admin"),
     Route("DELETE", "/admin/keys/{key_id}", "admin"),

@@ -10,12 +10,12 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from . import untrusted
 from .caller import Caller
 from .issuers import Issuer, Issuers
 from .keys import NAME, PREFIX
@@ -217,8 +217,9 @@ def _at(claims: Mapping[str, Any], path: tuple[str, ...]) -> Any:
 
 def _object(part: str) -> dict[str, Any]:
     try:
-        document = json.loads(base64.b64decode(part + "=" * (-len(part) % 4), b"-_", validate=True))
-    except (binascii.Error, ValueError, RecursionError) as error:
+        text = base64.b64decode(part + "=" * (-len(part) % 4), b"-_", validate=True)
+        document = untrusted.loads(text)
+    except (binascii.Error, ValueError) as error:
         raise InvalidToken("not a token") from error
     if not isinstance(document, dict):
         raise InvalidToken("not a token")

@@ -6,16 +6,13 @@ spelling, lone surrogates. Shapes: https://platform.openai.com/docs/api-referenc
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass
 from typing import Any
 
+from . import untrusted
 from .errors import BadRequest
 
-# Far above what a request needs (a JSON schema of a tool nests about ten deep), and far below what
-# json can write again at any depth of Python's own stack.
-MAX_DEPTH = 100
 ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
 
 
@@ -44,16 +41,13 @@ def parse(body: bytes) -> ChatRequest:
         BadRequest: naming the field; no value of the request stands in the text.
     """
     try:
-        fields = json.loads(body, parse_constant=_no_constant, parse_float=_finite)
-    except RecursionError:
-        raise _too_deep() from None
+        fields = untrusted.loads(body, parse_constant=_no_constant, parse_float=_finite)
+    except untrusted.TooDeep:
+        raise BadRequest(f"The body nests deeper than {untrusted.MAX_DEPTH}.") from None
     except ValueError:
         raise BadRequest("The body is not valid JSON.") from None
     if not isinstance(fields, dict):
         raise BadRequest("The body must be a JSON object.")
-    # Most requests have fewer brackets than the limit, which is quickly counted.
-    if body.count(b"[") + body.count(b"{") > MAX_DEPTH:
-        _check_depth(fields)
     _check_messages(fields.get("messages"))
     options = fields.get("stream_options")
     stream = _flag(fields, "stream")
@@ -70,24 +64,6 @@ def parse(body: bytes) -> ChatRequest:
         wants_usage=options is not None and options.get("include_usage") is True,
         choices=fields.get("n") or 1,
     )
-
-
-def _check_depth(fields: dict[str, Any]) -> None:
-    level: list[Any] = [fields]
-    for _ in range(MAX_DEPTH):
-        level = [
-            inner
-            for outer in level
-            for inner in (outer.values() if isinstance(outer, dict) else outer)
-            if isinstance(inner, dict | list)
-        ]
-        if not level:
-            return
-    raise _too_deep()
-
-
-def _too_deep() -> BadRequest:
-    return BadRequest(f"The body nests deeper than {MAX_DEPTH}.")
 
 
 def _model(fields: dict[str, Any]) -> str:

@@ -100,7 +100,7 @@ async def _work(
     url: str, plan: Plan, numbers: Iterator[int], result: Result, start: float, worker: int
 ) -> None:
     await asyncio.sleep(plan.spread_s * worker / plan.streams)
-    connection = _Connection(url, plan)
+    connection = Connection(url, plan)
     for own, number in enumerate(numbers):
         if plan.seconds is not None and time.monotonic() > start + plan.seconds:
             break
@@ -114,7 +114,7 @@ async def _work(
     result.reconnects += connection.reconnects
 
 
-class _Connection:
+class Connection:
     """A connection that is opened again when the server has closed it."""
 
     def __init__(self, url: str, plan: Plan) -> None:

@@ -21,7 +21,7 @@ WORLD = (
     "ssl", "subprocess", "sys", "tempfile", "threading", "time", "uuid", "httpx",
 )  # fmt: skip
 # What reads its files when the component is built; urllib.parse only takes text apart.
-READERS = ("templates.py", "guard_rules.py")
+READERS = ("templates.py", "description.py", "guard_rules.py")
 # Puts something in the place of what PyJWT cannot import in a component, when that is built.
 WITHOUT_SSL = "pyjwt.py"
 BLOCKED = (*HOST, "redis", "httpx", "requests")

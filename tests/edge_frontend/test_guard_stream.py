@@ -15,6 +15,8 @@ from edge_frontend.errors import ContentPolicyViolation
 from edge_frontend.guard_rules import RULES, read
 from edge_frontend.guard_stream import Chunk, OutputGuard, asks_for_json
 
+pytestmark = pytest.mark.fault(1)
+
 STANDARD = RULES["standard@1"]
 HEAD = {"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": "m"}
 

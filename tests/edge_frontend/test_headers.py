@@ -15,6 +15,7 @@ PAIRS = [("a", b"1"), ("b", b"2"), ("a", b"3"), ("c", "ä".encode("latin-1"))]
         ("/v1/models", ["GET"]),
         ("/healthz", ["GET"]),
         ("/readyz?verbose", ["GET"]),
+        ("/openapi.json", ["GET"]),
         ("/admin/keys", ["GET"]),
         ("/admin/keys/k1", ["PUT", "DELETE"]),
         ("/admin/keys/k1?at=5", ["PUT", "DELETE"]),

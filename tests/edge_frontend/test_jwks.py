@@ -19,6 +19,8 @@ from edge_frontend.ports import Result
 from fakes.edge import MemoryStore, Scripted, ScriptedUpstream, VirtualClock, Wait, run
 from fakes.issuer import NOW_S, URL, KeyServer, claims, jwk, settings, token
 
+pytestmark = pytest.mark.fault(12)
+
 SECRET = "a secret of the operator, long enough"
 LONG = 1_000_000
 

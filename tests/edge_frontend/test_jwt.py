@@ -132,22 +132,26 @@ WRONG: dict[str, Callable[[], str]] = {
 }
 
 
+@pytest.mark.fault(11)
 @pytest.mark.parametrize("wrong", WRONG)
 def test_a_token_that_is_wrong_opens_nothing(wrong: str) -> None:
     with pytest.raises(InvalidToken):
         verified(WRONG[wrong]())
 
 
+@pytest.mark.fault(11)
 @pytest.mark.parametrize("audience", ["nearfar", ["nearfar"], ["other", "nearfar"]])
 def test_an_audience_or_a_list_that_holds_ours_passes(audience: object) -> None:
     assert "login~acme" == verified(token(claims(aud=audience))).tenant
 
 
+@pytest.mark.fault(11)
 def test_any_of_several_audiences_is_ours() -> None:
     known = issuers(audience=["nearfar", "nearfar-eu"])
     assert "login~acme" == verified(token(claims(aud="nearfar-eu")), known).tenant
 
 
+@pytest.mark.fault(11)
 def test_a_leeway_moves_the_times_and_no_further() -> None:
     known = issuers(leeway_s=30)
     for said in ({"exp": NOW_S - 5}, {"nbf": NOW_S + 30}, {"iat": NOW_S + 30}):
@@ -236,6 +240,7 @@ def test_a_limit_of_another_shape_is_no_limit_to_go_by(value: object) -> None:
         verified(token(claims(rpm=value)), known)
 
 
+@pytest.mark.fault(9)
 def test_no_subject_and_no_tenant_is_that_of_an_api_key() -> None:
     known = issuers(claims={"tenant": "sub"})
     caller = verified(token(claims(sub="k1")), known)

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edge_frontend.errors import BadRequest
-from edge_frontend.request import MAX_DEPTH, ROLES, ChatRequest, parse
+from edge_frontend.request import ROLES, ChatRequest, parse
+from edge_frontend.untrusted import MAX_DEPTH
 
 USER = {"role": "user", "content": "hi"}
 CALL = {"id": "call_1", "type": "function", "function": {"name": "f", "arguments": "{}"}}

@@ -32,7 +32,10 @@ class Server(Protocol):
     def received(self, head: wire.Head, body: bytes) -> tuple[Record, Script | None]:
         """Logs a request; the script is None where the request is not a chat completion."""
 
-    def ended(self) -> None:
+    async def turn(self, record: Record) -> None:
+        """Waits until the server has room to compute a request."""
+
+    def ended(self, record: Record) -> None:
         """Says that a chat request is no longer being answered."""
 
     def plain(self, record: Record) -> tuple[int, bytes]:
@@ -97,7 +100,8 @@ class Connection(asyncio.Protocol):
             self._record, script = self._server.received(*taken)
             self._task = asyncio.get_running_loop().create_task(self._answer(taken[0], script))
             if script is not None:
-                self._task.add_done_callback(lambda _: self._server.ended())
+                record = self._record
+                self._task.add_done_callback(lambda _: self._server.ended(record))
         elif self._reader.wants_continue:
             self._reader.wants_continue = False
             self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
@@ -110,7 +114,7 @@ class Connection(asyncio.Protocol):
             whole = True
         else:
             whole = await self._chat(record, script)
-        if whole:
+        if whole and not self.transport.is_closing():
             record.t_finished = time.monotonic()
         self._record = None
         self._server.changed()
@@ -145,6 +149,7 @@ class Connection(asyncio.Protocol):
             return True
         body = self._fresh(render_body(ask, script))
         length = () if script.framing == "close" else (("content-length", str(len(body))),)
+        await self._server.turn(record)
         await self._until(record, total_ms(ask, script))
         self._head(record, 200, (_JSON, *length, *script.headers))
         if script.end in ("fin", "rst", "hang"):
@@ -163,6 +168,7 @@ class Connection(asyncio.Protocol):
         else:
             how = (("transfer-encoding", "chunked"),) if coded else (("connection", "close"),)
         self._head(record, 200, (_SSE, *how, *script.headers))
+        await self._server.turn(record)
         for event in _joined(events) if script.write_bytes == 0 else events:
             await self._until(record, event.at_ms)
             if event.is_delta:
@@ -199,6 +205,13 @@ class Connection(asyncio.Protocol):
             self.transport.close()
         return False
 
+    def drop(self) -> None:
+        """Resets in the middle of an answer; what was written whole still arrives."""
+        if self._record is None:
+            self.transport.close()
+        else:
+            self.reset()
+
     def reset(self) -> None:
         """Closes with RST instead of FIN: lingering for zero seconds throws away what is unsent."""
         peer: socket.socket = self.transport.get_extra_info("socket")
@@ -206,7 +219,8 @@ class Connection(asyncio.Protocol):
         self.transport.abort()
 
     async def _until(self, record: Record, at_ms: float) -> None:
-        left = record.t_received + at_ms / 1000 - time.monotonic()
+        began = record.t_received if record.t_started is None else record.t_started
+        left = began + at_ms / 1000 - time.monotonic()
         if left > 0:
             await asyncio.sleep(left)
 

@@ -19,6 +19,7 @@ class Record:
     body: bytes
     t_received: float
     number: int = 0  # counts the requests of one server, from 1
+    t_started: float | None = None  # when it got one of the server's slots, if those are bounded
     t_head_sent: float | None = None
     t_first_content_sent: float | None = None
     chunks_sent: int = 0  # deltas: content, reasoning or tool call

@@ -42,8 +42,13 @@ class Upstream:
         host: str = "127.0.0.1",
         port: int = 0,
         keep: int | None = None,
+        slots: int | None = None,
     ) -> None:
-        """`scripts` are by model name; `keep` bounds the log, for long runs."""
+        """`scripts` are by model name; `keep` bounds the log, for long runs.
+
+        `slots` are how many requests are computed at once; the others wait in the order in which
+        they came, as many as there are, as at an engine without a bound.
+        """
         self.script = script or Script()
         self.scripts = dict(scripts or {})
         self.marked: dict[str, Script] = {}  # by a marker inside the last user text
@@ -56,6 +61,7 @@ class Upstream:
         self.active = 0  # chat requests being answered now
         self.peak_active = 0
         self._keep = keep
+        self._slots = asyncio.Semaphore(slots) if slots else None
         self._count = 0
         self._queue: deque[Script] = deque()
         self._open: set[Connection] = set()
@@ -81,14 +87,14 @@ class Upstream:
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
-        """Stops listening and resets what is still connected, as a killed server would."""
-        if self._server is not None:
-            self._server.close()
+        """Stops listening and ends what is connected, as the kernel does for a killed server."""
+        server, self._server = self._server, None
+        if server is not None:
+            server.close()
             for connection in list(self._open):
-                connection.reset()
-            await self._server.wait_closed()
+                connection.drop()
+            await server.wait_closed()
             await asyncio.sleep(0)  # connection_lost is called in the next turn
-            self._server = None
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -139,6 +145,8 @@ class Upstream:
         """Counts a new connection."""
         self.connections += 1
         self._open.add(connection)
+        if self._server is None:  # accepted in the moment of the end
+            connection.reset()
 
     def closed(self, connection: Connection) -> None:
         """Forgets a connection."""
@@ -159,9 +167,17 @@ class Upstream:
         self.changed()
         return record, self._choose(record)
 
-    def ended(self) -> None:
+    async def turn(self, record: Record) -> None:
+        """Waits for a slot; the times of the script count from then."""
+        if self._slots is not None and record.t_started is None:
+            await self._slots.acquire()
+            record.t_started = time.monotonic()
+
+    def ended(self, record: Record) -> None:
         """Says that a chat request is no longer being answered."""
         self.active -= 1
+        if self._slots is not None and record.t_started is not None:
+            self._slots.release()
 
     def plain(self, record: Record) -> tuple[int, bytes]:
         """Status and JSON body for what is not a chat completion."""
@@ -243,6 +259,14 @@ class UpstreamThread:
         """See `Upstream.enqueue`."""
         self.server.enqueue(*scripts)
 
+    def down(self) -> None:
+        """See `Upstream.stop`; what it has logged stays."""
+        self._background.run(self.server.stop())
+
+    def up(self) -> None:
+        """Listens again, at the same address."""
+        self._background.run(self.server.start())
+
     def wait_for_request(self, n: int = 1, timeout_s: float = 5.0) -> Record:
         """See `Upstream.wait_for_request`."""
         return self._background.run(self.server.wait_for_request(n, timeout_s))
@@ -275,6 +299,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--first-content-ms", type=float, default=0.0)
     parser.add_argument("--gap-ms", type=float, default=0.0)
     parser.add_argument("--chunks", type=int, help="content deltas (default: one a word)")
+    parser.add_argument("--slots", type=int, help="requests computed at once (default: any)")
     parser.add_argument("--metrics", action="store_true", help="per-request metrics, made up")
     parser.add_argument("--marked", default="{}", help="JSON: {marker in the text: {script}}")
     given = parser.parse_args(arguments)
@@ -292,6 +317,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         host=given.host,
         port=given.port,
         keep=1000,
+        slots=given.slots,
     )
     fake.marked = {mark: Script(**fields) for mark, fields in json.loads(given.marked).items()}
     serve(

@@ -12,6 +12,7 @@ import httpx
 import openai
 
 from edge_frontend import keys
+from edge_frontend.limits import NO_LIMITS, NORMAL, Limits
 from stack.edges import SECRET, Edge
 
 ALL = ("chat", "trace", "admin")
@@ -29,6 +30,8 @@ class Caller:
     permissions: tuple[str, ...] = ALL
     secret: str = SECRET
     valid_s: int = 3600
+    limits: Limits = NO_LIMITS
+    priority: int = NORMAL
 
     @property
     def key(self) -> str:
@@ -38,6 +41,8 @@ class Caller:
             tenant=self.tenant,
             expires_at=int(time.time()) + self.valid_s,
             permissions=self.permissions,
+            limits=self.limits,
+            priority=self.priority,
         )
         return keys.mint(self.secret, claims)
 

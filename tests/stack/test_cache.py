@@ -77,6 +77,7 @@ class TestEqual:
         assert asked[-2]["usage"]["completion_tokens"] == 4
 
 
+@pytest.mark.fault(5)
 class TestKey:
     """Whatever can change the answer is part of its name."""
 

@@ -22,6 +22,8 @@ WITHIN_S = 1.0
 HUNDRED = Script(chunks=100, gap_ms=50)
 ENDS = ("fin", "rst")
 
+pytestmark = pytest.mark.fault(6)
+
 
 @dataclass(frozen=True, slots=True)
 class Leases:

@@ -35,6 +35,7 @@ def error_of(answer: httpx.Response) -> dict[str, str]:
     return error
 
 
+@pytest.mark.fault(17)
 @pytest.mark.parametrize("streamed", [False, True])
 class TestUnreachable:
     @pytest.mark.parametrize("model", ["closed", "nowhere"])
@@ -79,6 +80,7 @@ class TestUnreachable:
             assert error_of(answer)["code"].startswith("upstream_")
 
 
+@pytest.mark.fault(17)
 @pytest.mark.parametrize(
     ("status", "told"),
     [
@@ -103,6 +105,7 @@ def test_an_upstreams_status_never_looks_like_the_clients(
     assert (status == 503) == ("retry-after" in answer.headers)
 
 
+@pytest.mark.fault(17)
 def test_even_a_refusal_that_is_passed_on_holds_no_key(
     edge: Edge, caller: Caller, calls: Calls
 ) -> None:
@@ -112,6 +115,7 @@ def test_even_a_refusal_that_is_passed_on_holds_no_key(
     error_of(answer)
 
 
+@pytest.mark.fault(17)
 def test_no_log_line_holds_a_key_or_a_prompt(edge: Edge, caller: Caller, calls: Calls) -> None:
     wrong = caller.other(secret="another-secret-of-forty-characters-000000")
     requests = [

@@ -20,6 +20,7 @@ from stack.edges import UPSTREAM_KEY, Edge
 HOST_ADDS = {"host", "transfer-encoding"}
 
 
+@pytest.mark.fault(2)
 class TestInterleaved:
     """Fifty slow streams of two keys at once, one of which fails in the middle."""
 
@@ -85,6 +86,7 @@ class TestInterleaved:
         return answer.content
 
 
+@pytest.mark.fault(8)
 def test_the_upstream_sees_only_allowed_headers(edge: Edge, caller: Caller, calls: Calls) -> None:
     sent = {
         "connection": "keep-alive, x-custom, te",
@@ -113,6 +115,7 @@ def test_the_upstream_sees_only_allowed_headers(edge: Edge, caller: Caller, call
     assert seen["x-request-id"] == answer.headers["x-request-id"]
 
 
+@pytest.mark.fault(9)
 def test_two_tenants_never_share_an_answer(edge: Edge, caller: Caller, calls: Calls) -> None:
     foreign = caller.other(tenant=Caller().tenant)
     for count, who in enumerate((caller, foreign), 1):
@@ -126,6 +129,7 @@ PARENT = "4bf92f3577b34da6a3ce929d0e0e4736"
 VALID = f"00-{PARENT}-00f067aa0ba902b7-01"
 
 
+@pytest.mark.fault(14)
 class TestTraceparent:
     @pytest.mark.parametrize("flags", ["01", "00"])
     def test_a_valid_one_goes_on_with_the_edge_as_parent(

@@ -40,6 +40,7 @@ SHAPES: dict[str, list[dict[str, Any]]] = {
 }
 
 
+@pytest.mark.fault(15)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_valid_shape_reaches_the_upstream(
     edge: Edge, caller: Caller, calls: Calls, shape: str
@@ -50,6 +51,7 @@ def test_a_valid_shape_reaches_the_upstream(
     assert messages == calls.only.json["messages"]
 
 
+@pytest.mark.fault(15)
 @pytest.mark.parametrize("content", ["be brief", [PART]])
 def test_a_developer_becomes_a_system(
     edge: Edge, caller: Caller, calls: Calls, content: Any
@@ -59,6 +61,7 @@ def test_a_developer_becomes_a_system(
     assert {"role": "system", "content": content} == calls.only.json["messages"][0]
 
 
+@pytest.mark.fault(15)
 @pytest.mark.parametrize(
     "messages",
     [
@@ -95,6 +98,7 @@ FIELDS = """
 STREAMED = ', "stream": true, "stream_options": {"continuous_usage_stats": true}'
 
 
+@pytest.mark.fault(16)
 @pytest.mark.parametrize("streamed", [False, True])
 def test_every_field_reaches_the_upstream_value_for_value(
     edge: Edge, caller: Caller, calls: Calls, *, streamed: bool

@@ -97,6 +97,7 @@ async def test_a_body_may_follow_a_stream_and_a_stream_a_body(
     assert 1 == len({(body["id"], body["usage"]["total_tokens"]) for body in bodies})
 
 
+@pytest.mark.fault(9)
 async def test_another_tenant_does_not_follow(warm: Edge, caller: Caller, calls: Calls) -> None:
     calls.answer(SLOW)
     foreign = caller.other(tenant=Caller().tenant)

@@ -23,6 +23,8 @@ TIMEOUT_MS = 200
 # Connecting and asking have a time-out each, on the way in and when the answer is kept.
 BOUND_S = 4 * TIMEOUT_MS / 1000 + 0.5
 
+pytestmark = pytest.mark.fault(10)
+
 
 @dataclass(frozen=True, slots=True)
 class Near:

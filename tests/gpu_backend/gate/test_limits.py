@@ -224,6 +224,7 @@ def test_a_process_without_redis_decides_as_the_model_does(
     play(LocalSubject(), Model(Limits(limits.rpm, limits.tpm, limits.par)), steps, "key")
 
 
+@pytest.mark.fault(7)
 @given(gaps_us=st.lists(st.integers(0, 12 * US), min_size=30, max_size=60))
 @examples(
     max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -244,6 +245,7 @@ def test_no_sixty_seconds_admit_more_than_the_limit_and_none_admit_less(
         assert sum(at_us <= other < at_us + WINDOW_US for other in admitted) <= 4
 
 
+@pytest.mark.fault(7)
 @pytest.mark.parametrize("edge_us", [-1, 0, 1])
 def test_a_burst_across_a_windows_edge_stays_within_the_limit(
     store: redis.Redis, name: str, edge_us: int

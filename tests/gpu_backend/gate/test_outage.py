@@ -18,6 +18,8 @@ from gpu_backend.gate import usage
 from gpu_backend.gate.settings import Settings
 from gpu_backend.gate.usage import month_of
 
+pytestmark = pytest.mark.fault(10)
+
 
 @pytest.fixture
 def own(tmp_path: Path) -> Iterator[RedisServer]:

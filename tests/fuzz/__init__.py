@@ -1,0 +1,1 @@
+"""Malformed requests against the real component: `just fuzz`."""

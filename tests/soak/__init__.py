@@ -1,0 +1,1 @@
+"""Mixed requests while what they depend on fails at random: `just soak`."""
