@@ -11,8 +11,6 @@ from .cases import Case
 from .wire import Heard
 
 FIELDS = {"message", "type", "param", "code"}
-# The upstream behind the edge is well and answers everything: no failure may be named after it.
-_CLASSES = [errors.EdgeError, *errors.EdgeError.__subclasses__()]
 
 
 def codes() -> frozenset[str]:
@@ -80,4 +78,5 @@ def _answer(heard: Heard) -> str:
     except ValueError:
         return f"no JSON: {heard.body[:200]!r}"
     known = {"choices", "data", "status", "keys", "openapi"}
-    return "" if known & document.keys() else f"an unknown document: {heard.body[:200]!r}"
+    is_known = isinstance(document, dict) and known & document.keys()
+    return "" if is_known else f"an unknown document: {heard.body[:200]!r}"

@@ -129,7 +129,7 @@ def _explained(outcome: Outcome, trouble: Trouble) -> bool:
 
 
 def _books(maker: Maker, whole: Whole, records: list[Record]) -> list[Book]:
-    """The books of each tenant, as soon as they agree or the time is up."""
+    """Each tenant's books as `nearfar usage` shows them, once they agree or the time is up."""
     deadline = time.monotonic() + SETTLED_WITHIN_S
     while True:
         usage = whole.redis.usage()
@@ -138,5 +138,10 @@ def _books(maker: Maker, whole: Whole, records: list[Record]) -> list[Book]:
             for each in maker.callers
         ]
         if all(book.agrees for book in books) or time.monotonic() > deadline:
-            return books
+            break
         time.sleep(0.2)
+    shown = whole.redis.shown_usage()
+    return [
+        Book(book.tenant, book.upstream, shown.get(each.key_id))
+        for book, each in zip(books, maker.callers, strict=True)
+    ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -105,6 +106,16 @@ class GateRedis:
         """What each key used this month, by its id."""
         with self.client() as client:
             return {row.key: row for row in usage.read(client, month_of(time.time()))}
+
+    def shown_usage(self) -> dict[str, Usage]:
+        """The same as `nearfar usage` shows it."""
+        argv = [sys.executable, "-m", "nearfar", "usage", "--redis", self.url, "--json"]
+        root = PACKAGES.parent
+        paths = [str(root / name) for name in ("edge-frontend", "gpu-backend", "operator-cli")]
+        env = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+        done = subprocess.run(argv, cwd=root, env=env, capture_output=True, check=True)
+        rows = json.loads(done.stdout)["usage"]
+        return {row["key"]: Usage(**row) for row in rows}
 
     @contextmanager
     def client(self) -> Iterator[redis.Redis]:

@@ -65,6 +65,11 @@ class Whole:
     def __exit__(self, *_: object) -> None:
         self._exits.close()
 
+    def end(self, edge: Edge) -> None:
+        """End one edge before the others."""
+        edge.child.stop()
+        self._edges.started.remove(edge)
+
     def edge(self, *, reuse_count: int | None = None, **more: str | int) -> Edge:
         """One more edge of this stack, with settings of its own."""
         wanted: dict[str, str | int] = {**self.edge_settings, **more}
