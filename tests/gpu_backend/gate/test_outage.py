@@ -116,8 +116,8 @@ async def test_a_silent_redis_costs_one_bounded_delay(silent_port: int) -> None:
         assert [200] == await statuses(served, 1)
         first_s = time.monotonic() - began
         assert [200] * 10 == await statuses(served, 10)
-        assert first_s < 0.6
-        assert time.monotonic() - began - first_s < 0.5
+        assert first_s < 2
+        assert time.monotonic() - began - first_s < 0.9  # ten delays would be a second
 
 
 async def test_a_redis_that_may_not_write_is_one_that_is_away(
