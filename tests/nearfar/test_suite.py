@@ -71,6 +71,8 @@ def test_ctrl_c_waits_for_the_step_that_it_reached_too(project: Checkout) -> Non
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
+        # A run in the background of a shell may have been told to ignore it.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     ) as runner:
         deadline = time.monotonic() + 20
         while not (project.root / "began").exists():
