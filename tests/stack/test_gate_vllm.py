@@ -102,7 +102,7 @@ def test_what_it_counts_is_what_is_settled(engine: Server, store: RedisServer) -
     whole = httpx.post(engine.url + PATH, json=asked(), headers=headers("count", rpm=9), timeout=60)
     assert 200 == whole.status_code
     assert "8" == whole.headers["x-ratelimit-remaining-requests"]
-    assert whole.headers["x-nearfar-load"].startswith("in_flight=1;capacity=12;queued=0")
+    assert whole.headers["x-nearfar-load"].startswith("in_flight=1;capacity=12;seats=8;queued=0")
     body = asked(**STREAM)
     with httpx.stream(
         "POST", engine.url + PATH, json=body, headers=headers("count"), timeout=60
