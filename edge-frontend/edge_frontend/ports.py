@@ -134,7 +134,7 @@ class Source(Protocol):
     """The body of an answer, read piece by piece."""
 
     async def read(self) -> bytes:
-        """The next bytes, empty at a clean end.
+        """The next bytes, empty at a clean end and ever after.
 
         Raises:
             UpstreamError: when the body broke off or nothing came for too long.

@@ -44,6 +44,7 @@ async def a_whole_answer_is_read(upstream: Upstream, clock: Clock, call: Caller)
     assert answer.status == 200
     assert b"yes" in [value for name, value in answer.headers if name == "x-seen"]
     assert await read_all(answer) == BODY
+    assert await answer.body.read() == b"", "the end stays the end"
     answer.body.close()
 
 

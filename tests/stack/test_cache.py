@@ -77,6 +77,16 @@ class TestEqual:
         assert asked[-2]["usage"]["completion_tokens"] == 4
 
 
+@pytest.mark.parametrize("field", ["use_beam_search", "prompt_logprobs"])
+def test_an_answer_that_the_upstream_gives_in_one_body_is_kept_too(
+    edge: Edge, caller: Caller, calls: Calls, field: str
+) -> None:
+    answers = [caller.post(edge, caller.body() | {field: 1}) for _ in range(2)]
+    assert [(200, "miss"), (200, "hit")] == [(a.status_code, a.headers["x-cache"]) for a in answers]
+    assert told(answers[0].json()) == told(answers[1].json())
+    assert not calls.only.json.get("stream")
+
+
 @pytest.mark.fault(5)
 class TestKey:
     """Whatever can change the answer is part of its name."""

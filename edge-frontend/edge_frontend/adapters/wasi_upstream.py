@@ -70,13 +70,13 @@ class WasiUpstream:
 class WasiSource:
     """The body of a model server's answer."""
 
-    __slots__ = ("_closed", "_reading", "_sent", "_stream", "_trailers")
+    __slots__ = ("_closed", "_over", "_reading", "_sent", "_stream", "_trailers")
 
     def __init__(
         self, stream: ByteStreamReader, trailers: FutureReader, sent: FutureReader
     ) -> None:
         self._stream, self._trailers, self._sent = stream, trailers, sent
-        self._closed = self._reading = False
+        self._closed = self._reading = self._over = False
 
     async def read(self) -> bytes:
         if not self._stream.writer_dropped and not self._closed:
@@ -90,7 +90,10 @@ class WasiSource:
         if self._closed:
             self._drop()
             raise UpstreamBroke("The model call was ended.")
+        if self._over:  # the trailers, which tell a clean end, can be read once
+            return b""
         result = await self._trailers.read()
+        self._over = True
         if isinstance(result, Err):
             raise _mapped_body(result.value)
         return b""
