@@ -61,6 +61,10 @@ def test_instance_limits_of_none_are_left_to_the_host() -> None:
     assert "reuse" not in " ".join(argv(ServeOptions(3000, None, None)))
 
 
+def test_an_instance_outlives_the_pauses_between_one_persons_questions() -> None:
+    assert "--idle-instance-timeout 30s " in " ".join(argv(ServeOptions(3000)))
+
+
 def test_the_hosts_process_does_not_inherit_the_callers_variables(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
