@@ -167,53 +167,69 @@ step = st.one_of(
 )
 steps_ = st.lists(step, min_size=5, max_size=40)
 # Most often a tenant has no limits: then its keys must not be counted together.
-owners_ = st.fixed_dictionaries({name: limits_ for name in (*KEYS, "tenant")}) | (
-    st.fixed_dictionaries({name: limits_ for name in KEYS})
+owners_ = st.fixed_dictionaries(dict.fromkeys((*KEYS, "tenant"), limits_)) | (
+    st.fixed_dictionaries(dict.fromkeys(KEYS, limits_))
 )
 Owners = dict[str, Limits]
 
 
-def play(subject: Subject, owners: Owners, steps: list[tuple[str, int]], tenant: str) -> None:
-    """Do the same to the limits and to the model, and compare every decision."""
-    models = Models(
-        {name: Model(owners[name]) for name in KEYS}, Model(owners.get("tenant", Limits()))
-    )
-    running: dict[str, tuple[str, Held]] = {}
-    now_us = START_US
-    leases = isinstance(subject, RedisSubject)
-    for number, (kind, amount) in enumerate(steps):
+class Play:
+    """Does the same to the limits and to the model, and compares every decision."""
+
+    def __init__(self, subject: Subject, owners: Owners, tenant: str) -> None:
+        self.subject, self.tenant = subject, tenant
+        keys = {name: Model(owners[name]) for name in KEYS}
+        self.models = Models(keys, Model(owners.get("tenant", Limits())))
+        self.running: dict[str, tuple[str, Held]] = {}
+        self.now_us = START_US
+
+    def do(self, kind: str, amount: int) -> None:
         if kind == "wait":
-            now_us += amount * US // 4
+            self.now_us += amount * US // 4
         elif kind in KEYS:
-            plain = grant(kind, input_tokens=amount, output_tokens=0, tenant=tenant)
-            key, shared = models.of(kind)
-            asked = replace(plain, limits=key.limits, tenant_limits=shared.limits)
-            before = models.verdicts(kind, now_us, amount)
-            decision = subject.reserve(asked, now_us)
-            assert decision.verdict in before, (number, before)
-            if decision.verdict is Verdict.OK:
-                held = Held(now_us, amount, now_us + LEASE_US if leases else 1 << 62)
-                for model in (key, shared):
-                    model.held[asked.request_id] = held
-                running[asked.request_id] = (kind, held)
-            else:
-                _check_whose(models, kind, decision, now_us, amount)
-            if decision.verdict in (Verdict.REQUESTS, Verdict.TOKENS):
-                _check_wait(models, kind, decision, now_us, amount)
-            _check_left(models, kind, decision, now_us)
+            self._reserve(kind, amount)
         elif kind == "renew":
-            for name, (_, held) in running.items():
-                subject.renew(name, now_us)
-                held.lease_us = max(held.lease_us, now_us + LEASE_US)
-        elif running:
-            name = list(running)[amount % len(running)]
-            whose, held = running.pop(name)
-            held.settled = True
-            held.undone = kind == "undo"
-            held.tokens = 0 if held.undone else amount
-            for model in models.of(whose):
-                model.used += held.tokens
-            subject.settle(name, None if held.undone else amount)
+            self._renew()
+        elif self.running:
+            self._settle(amount, undo=kind == "undo")
+
+    def _reserve(self, kind: str, amount: int) -> None:
+        key, shared = self.models.of(kind)
+        plain = grant(kind, input_tokens=amount, output_tokens=0, tenant=self.tenant)
+        asked = replace(plain, limits=key.limits, tenant_limits=shared.limits)
+        allowed = self.models.verdicts(kind, self.now_us, amount)
+        decision = self.subject.reserve(asked, self.now_us)
+        assert decision.verdict in allowed
+        if decision.verdict is Verdict.OK:
+            leases = isinstance(self.subject, RedisSubject)
+            held = Held(self.now_us, amount, self.now_us + LEASE_US if leases else 1 << 62)
+            key.held[asked.request_id] = shared.held[asked.request_id] = held
+            self.running[asked.request_id] = (kind, held)
+        else:
+            _check_whose(self.models, kind, decision, self.now_us, amount)
+        if decision.verdict in (Verdict.REQUESTS, Verdict.TOKENS):
+            _check_wait(self.models, kind, decision, self.now_us, amount)
+        _check_left(self.models, kind, decision, self.now_us)
+
+    def _renew(self) -> None:
+        for name, (_, held) in self.running.items():
+            self.subject.renew(name, self.now_us)
+            held.lease_us = max(held.lease_us, self.now_us + LEASE_US)
+
+    def _settle(self, amount: int, *, undo: bool) -> None:
+        name = list(self.running)[amount % len(self.running)]
+        whose, held = self.running.pop(name)
+        held.settled, held.undone, held.tokens = True, undo, 0 if undo else amount
+        for model in self.models.of(whose):
+            model.used += held.tokens
+        self.subject.settle(name, None if undo else amount)
+
+
+def play(subject: Subject, owners: Owners, steps: list[tuple[str, int]], tenant: str) -> None:
+    """Do all steps, one after the other."""
+    game = Play(subject, owners, tenant)
+    for kind, amount in steps:
+        game.do(kind, amount)
 
 
 def _check_whose(models: Models, key: str, decision: Decision, now_us: int, tokens: int) -> None:
