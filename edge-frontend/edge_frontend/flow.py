@@ -199,7 +199,8 @@ async def _dispatch(x: Exchange) -> Reply:
     methods = ", ".join([*(route.method for route in routes), "OPTIONS"])
     if x.inbound.method == "OPTIONS":
         head = (*back.common_headers(x), ("allow", methods))
-        if x.settings.origins and x.header("access-control-request-method"):
+        is_preflight = bool(x.header("access-control-request-method"))
+        if is_preflight and cors.allows(x.settings.origins, x.header("origin")):
             head += cors.preflight(methods)
         return Reply(204, head, b"")
     if x.inbound.method not in {route.method for route in routes}:

@@ -1,7 +1,8 @@
 """What timing and headers tell one tenant of another: `just tenancy [--pairs 1000]`.
 
 A classifier on first byte, first content, end and gaps must stay a coin's: between 0.45 and 0.55
-AUC at a thousand pairs, wider for fewer as chance demands. Exit codes: 0 so it is, 1 something tells.
+AUC at a thousand pairs, wider for fewer as chance demands. Exit codes: 0 so it is, 1 something
+tells.
 """
 
 from __future__ import annotations
