@@ -44,6 +44,10 @@ fuzz *arguments: dev
     {{dev_python}} -m tests.fuzz {{arguments}}
     NEARFAR_EXAMPLES=300 {{dev_python}} -m pytest -q tests/stack/test_description.py
 
+# Try to tell by timing what another tenant asked: `just tenancy --pairs 1000`.
+tenancy *arguments: dev
+    {{dev_python}} -m tests.tenancy {{arguments}}
+
 # Measure goodput with and without admission, up to three times an engine's capacity.
 overload *arguments: dev
     {{dev_python}} -m tests.bench.overload {{arguments}}

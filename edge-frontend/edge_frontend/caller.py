@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .keys import Claims
 from .limits import NO_LIMITS, NORMAL, PRIORITIES, Limits
 
 
@@ -13,7 +12,7 @@ class Caller:
     """The same facts of every caller. `expires_at` is in seconds since 1970.
 
     A caller with a token has a key id and, unless its issuer is said to share them, a tenant that
-    no API key can have: they hold a `~`.
+    no API key can have: they hold a `~`. Who has an API key is a `keys.Claims`.
     """
 
     key_id: str
@@ -31,16 +30,3 @@ class Caller:
     def allows_model(self, model: str) -> bool:
         """Whether this caller may call the model."""
         return "*" in self.models or model in self.models
-
-    @staticmethod
-    def with_key(claims: Claims) -> Caller:
-        """The holder of an API key."""
-        return Caller(
-            key_id=claims.key_id,
-            tenant=claims.tenant,
-            expires_at=claims.expires_at,
-            models=claims.models,
-            permissions=claims.permissions,
-            limits=claims.limits,
-            priority=claims.priority,
-        )

@@ -17,11 +17,16 @@ _SHOWN = ", ".join([*_OWN, *sorted(PASSED)])
 Head = tuple[tuple[str, str], ...]
 
 
+def allows(origins: Sequence[str], origin: str) -> bool:
+    """Whether this page may call."""
+    return bool(origin) and (origin in origins or "*" in origins)
+
+
 def headers(origins: Sequence[str], origin: str) -> Head:
     """What every reply carries for an allowed origin, an error too; nothing for another."""
     if not origins:
         return ()
-    if origin and (origin in origins or "*" in origins):
+    if allows(origins, origin):
         allowed = "*" if "*" in origins else origin
         return (
             ("access-control-allow-origin", allowed),

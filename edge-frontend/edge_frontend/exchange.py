@@ -14,7 +14,8 @@ from .errors import StoreDown, Unauthorized
 from .guard_rules import Rules
 from .guard_stream import OutputGuard, asks_for_json
 from .keys import InvalidKey, verify
-from .ports import Inbound, Operation, Ports, Result
+from .limits import NO_LIMITS, Limits
+from .ports import Inbound, Operation, Ports, Result, Spend
 from .settings import Settings
 
 STORE_PAUSE_MS = 1_000  # a store that failed is left alone so long: not every request waits
@@ -51,6 +52,7 @@ class Exchange:
     rules: Rules | None = None
     may_keep: bool = True  # whether the answer is one that another request may get
     hits: Any = None
+    counted: tuple[tuple[Spend, int], ...] = ()  # see rate.py
     after: list[Operation] = field(default_factory=list)  # for the store, once the reply has gone
 
     @staticmethod
@@ -95,8 +97,7 @@ class Exchange:
         return self.claims
 
     def _key(self, key: str) -> Caller:
-        claims = verify(key, self.settings.key_secrets, self.ports.clock.wall_s())
-        return Caller.with_key(claims)
+        return verify(key, self.settings.key_secrets, self.ports.clock.wall_s())
 
     async def _token(self, token: str) -> Caller:
         known, now_s = self.instance, self.ports.clock.wall_s()
@@ -109,6 +110,11 @@ class Exchange:
             self.settings.key_secrets,
         )
         return await jwt.verify(token, self.settings.issuers, keys, now_s, known.tokens)
+
+    @property
+    def tenant_limits(self) -> Limits:
+        """What all keys of the caller's tenant may use together."""
+        return self.settings.tenants.limits(self.claims.tenant) if self.claims else NO_LIMITS
 
     def client(self) -> str | None:
         """A keyed hash of the client's address, where proxies of ours say one."""

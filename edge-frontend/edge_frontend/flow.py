@@ -25,6 +25,7 @@ from . import (
     health,
     hits,
     prompt,
+    rate,
     revocations,
 )
 from .description import DOCUMENT
@@ -38,7 +39,7 @@ from .errors import (
 )
 from .exchange import Exchange
 from .guard_rules import RULES
-from .ports import Call, Reply, Source
+from .ports import Call, Operation, Reply, Source
 from .request import ChatRequest, parse
 from .routes import Route
 from .templates import TEMPLATES, Template
@@ -85,21 +86,21 @@ async def chat(x: Exchange) -> Reply:
     name = _name(x, request, route, template, cap) if policy.keep else ""
     entry, lead = await _look_up(x, name, policy, route.upstream.name)
     x.mark("look_up")
+    await _check_rate(x, entry, lead)
     if entry is not None:
-        x.account.cache = "hit"
-        hits.check(x)
         return back.replay(x, request, entry, wants_record)
 
     # somebody else may be asking the same thing right now
     if x.account.cache == "miss" and lead is None:
-        await hits.follow(x)
         joined = await _join(x, name)
         x.mark("follow")
         if isinstance(joined, cache.Entry):
             x.account.cache = "shared"
+            rate.tell(x)
             return back.replay(x, request, joined, wants_record)
         if isinstance(joined, flight.Live):
             x.account.cache = "shared"
+            rate.tell(x)
             again = functools.partial(_ask_again, x, request, route, template, cap)
             return await back.stream_back(x, request, joined, None, wants_record, again)
         lead = joined
@@ -182,6 +183,7 @@ def refuse(x: Exchange, error: EdgeError) -> Reply:
     x.mark(error.stage)
     x.account.error, x.account.status = error.code, error.status
     back.log(x)
+    rate.give_back(x, error)
     if x.after:
         x.ports.spawn(x.settle())
     body = error.body()
@@ -197,7 +199,8 @@ async def _dispatch(x: Exchange) -> Reply:
     methods = ", ".join([*(route.method for route in routes), "OPTIONS"])
     if x.inbound.method == "OPTIONS":
         head = (*back.common_headers(x), ("allow", methods))
-        if x.settings.origins and x.header("access-control-request-method"):
+        is_preflight = bool(x.header("access-control-request-method"))
+        if is_preflight and cors.allows(x.settings.origins, x.header("origin")):
             head += cors.preflight(methods)
         return Reply(204, head, b"")
     if x.inbound.method not in {route.method for route in routes}:
@@ -242,24 +245,40 @@ async def _look_up(
     if policy.read:
         x.account.cache = "miss"
     others = (revocations.due(x), admission.due(x, upstream))
-    # Only a look-up can be a hit; what is asked along with something else costs no trip.
-    answer = flight.answer_key(name) if policy.read else ""
-    asked = (hits.due(x, answer) if answer or any(others) else (), *others)
+    rates = rate.due(x)
+    # What is asked along with something else costs no trip.
+    told_along = hits.due(x) if policy.read or any(others) or rates else ()
+    asked: tuple[tuple[Operation, ...], ...] = (told_along, rates, *others)
     try:
         entry, lead, found = await flight.look_up(x, name, policy, *chain(*asked))
     except StoreDown:
         x.account.cache = "bypass" if not policy.read else "miss"
         return None, flight.alone(x, name) if policy.read else None
     values = iter(found)
-    counted, revoked, load = (list(islice(values, len(gets))) for gets in asked)
-    if counted:
-        hits.learn(x, *counted)
+    told, counted, revoked, load = (list(islice(values, len(gets))) for gets in asked)
+    if told:
+        hits.learn(x, *told)
+    rate.learn(x, rates, counted)
     if load:
         admission.learn(x, upstream, *load)
     if revoked:
         revocations.learn(x, revoked[0] if isinstance(revoked[0], bytes) else None)
         revocations.check(x)
     return entry, lead
+
+
+async def _check_rate(x: Exchange, entry: cache.Entry | None, lead: flight.Lead | None) -> None:
+    """Turn away a request above a limit, be it a hit; another may lead then."""
+    if entry is not None:
+        x.account.cache = "hit"
+    try:
+        rate.check(x)
+    except EdgeError:
+        if lead is not None:
+            await lead.finish(None)
+        raise
+    if entry is not None:
+        rate.tell(x)
 
 
 def _guard(x: Exchange, request: ChatRequest, size_bytes: int) -> ChatRequest:

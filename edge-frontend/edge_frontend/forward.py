@@ -8,7 +8,7 @@ from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from . import admission, grant, headers, hits, prompt
+from . import admission, grant, headers, hits, prompt, rate
 from .errors import (
     BudgetSpent,
     ContextTooLong,
@@ -33,8 +33,8 @@ REQUESTS_OWN_FAULT = frozenset({400, 413, 422})
 # The gate's own refusals, told apart by their code; docs/gate.md lists them.
 GATES_OWN = frozenset({403, 429})
 LIMITS = {
-    RateLimited: "The requests or tokens a minute of this key are used up.",
-    ParallelLimited: "This key has as many requests under way as it may.",
+    RateLimited: "The requests or tokens a minute of this key or its tenant are used up.",
+    ParallelLimited: "This key or its tenant has as many requests under way as it may.",
     BudgetSpent: "The tokens of this month are used up.",
 }
 # Refusals of a grant that was not looked into, or was before: its report of hits did not count.
@@ -89,17 +89,19 @@ def _grant(x: Exchange, fields: dict[str, Any]) -> tuple[tuple[str, bytes], ...]
         estimate_tokens=(prompt.ample_tokens(fields["messages"]), most * choices),
         choices=choices,
         hits=(told.unreported, told.unreported_tokens),
+        tenant_limits=x.tenant_limits,
     )
     return ((grant.HEADER, value),)
 
 
 def _hear(x: Exchange, upstream: str, answer: Answer) -> None:
     """What the gate says beside the answer: what is left, and how full the model server is."""
-    x.passed += tuple(
+    told = tuple(
         (name, value.decode("latin-1"))
         for name, value in answer.headers
         if name in headers.PASSED and value.isascii()
     )
+    x.passed += rate.tighter(x, told)
     admission.heard(x, upstream, headers.first(answer.headers, "x-nearfar-load"))
     if answer.status not in UNREAD:
         hits.told(x)

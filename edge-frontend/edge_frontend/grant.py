@@ -15,6 +15,7 @@ import hmac
 import json
 
 from .caller import Caller
+from .limits import NO_LIMITS, Limits
 
 HEADER = "x-nearfar-grant"
 _CONTEXT = b"nearfar grant v1\0"
@@ -29,21 +30,23 @@ def mint(
     estimate_tokens: tuple[int, int],
     choices: int = 1,
     hits: tuple[int, int] = (0, 0),
+    tenant_limits: Limits = NO_LIMITS,
 ) -> bytes:
     """The header's value. `estimate_tokens` is input and most output, `hits` count and tokens."""
-    limits = caller.limits
-    document = {
+    document: dict[str, object] = {
         "v": 1,
         "i": round(issued_s, 3),
         "r": request_id,
         "t": caller.tenant,
         "k": caller.key_id,
         "p": caller.priority,
-        "l": {"rpm": limits.rpm, "tpm": limits.tpm, "par": limits.par, "month": limits.month},
+        "l": _told(caller.limits),
         "e": list(estimate_tokens),
         "n": choices,
         "h": {"n": hits[0], "d": {"tokens": hits[1]}},
     }
+    if tenant_limits != NO_LIMITS:
+        document["tl"] = _told(tenant_limits)
     payload = _encode(json.dumps(document, separators=(",", ":")).encode())
     mac = hmac.digest(secret.encode(), _CONTEXT + payload, hashlib.sha256)
     return payload + b"." + _encode(mac)
@@ -58,6 +61,10 @@ def salt(secret: str, tenant: str, own: object) -> str:
     return _encode(
         hmac.digest(secret.encode(), b"nearfar salt v1\0" + text, "sha256")[:18]
     ).decode()
+
+
+def _told(limits: Limits) -> dict[str, int | None]:
+    return {"rpm": limits.rpm, "tpm": limits.tpm, "par": limits.par, "month": limits.month}
 
 
 def _encode(data: bytes) -> bytes:

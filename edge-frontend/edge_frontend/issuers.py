@@ -17,6 +17,7 @@ with API keys, so that no subject can take a key's tenant.
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -26,6 +27,7 @@ from urllib.parse import urlsplit
 from .keys import NAME, PERMISSIONS
 from .limits import NAMES, NORMAL, PRIORITIES, Limits
 from .signatures import ALGORITHMS, Key, read_keys
+from .wrong import Reading
 
 MAX_LEEWAY_S = 300
 # What is fast enough to be offered without being asked for; docs/decisions has the figures.
@@ -73,7 +75,7 @@ class Issuers:
         """Read the setting.
 
         Raises:
-            ValueError: naming the issuer and the field that is wrong.
+            Wrong: naming every issuer and field that is wrong.
         """
         try:
             document = json.loads(text)
@@ -81,8 +83,10 @@ class Issuers:
             raise ValueError("must be a JSON object of issuers") from None
         if not isinstance(document, dict):
             raise ValueError("must be a JSON object of issuers")
-        read = [_issuer(name, given) for name, given in document.items()]
-        by_iss = {issuer.issuer: issuer for issuer in read}
+        reading = Reading()
+        read = reading.each(_issuer, document)
+        reading.check()
+        by_iss = {issuer.issuer: issuer for issuer in read.values()}
         if len(by_iss) < len(read):
             raise ValueError("two issuers have the same `issuer`")
         return Issuers(by_iss)
@@ -91,25 +95,34 @@ class Issuers:
 def _issuer(name: str, given: Any) -> Issuer:
     if not NAME.fullmatch(name) or not isinstance(given, dict):
         raise ValueError("must be objects under names of letters, digits, '.', '_' and '-'")
-    if unknown := set(given) - set(_READERS):
-        raise ValueError(f"{name}: {min(unknown)!r} is not known")
-    values: dict[str, Any] = {}
-    for field_name, read in _READERS.items():
-        try:
-            values[field_name] = read(given.get(field_name))
-        except ValueError as error:
-            raise ValueError(f"{name}: {field_name} {error}") from None
-    jwks = values.pop("jwks")
-    if (jwks is None) == (not values["jwks_url"]):
-        raise ValueError(f"{name}: either jwks_url or jwks")
+    reading = Reading()
+    reading.problems += [
+        f"{name}: {field!r} is not known" for field in sorted(set(given) - set(_READERS))
+    ]
+    values: dict[str, Any] = {
+        field: reading.part(functools.partial(read, given.get(field)), f"{name}: {field} ")
+        for field, read in _READERS.items()
+    }
+    reading.check()
+    reading.part(functools.partial(_check_whole, values), f"{name}: ")
+    keys = reading.part(functools.partial(_keys, values), f"{name}: jwks ")
+    reading.check()
+    audiences, _ = values.pop("audience"), values.pop("jwks")
+    return Issuer(name=name, keys=keys or {}, audiences=audiences, **values)
+
+
+def _check_whole(values: Mapping[str, Any]) -> None:
+    """What no field is wrong in alone."""
+    reading = Reading()
+    if (values["jwks"] is None) == (not values["jwks_url"]):
+        reading.problems.append("either jwks_url or jwks")
     if not values["defaults"].tenant and "tenant" not in values["claims"]:
-        raise ValueError(f"{name}: claims or defaults must say the tenant")
-    try:
-        keys = read_keys(jwks, values["algorithms"]) if jwks is not None else {}
-    except ValueError as error:
-        raise ValueError(f"{name}: jwks {error}") from None
-    audiences = values.pop("audience")
-    return Issuer(name=name, keys=keys, audiences=audiences, **values)
+        reading.problems.append("claims or defaults must say the tenant")
+    reading.check()
+
+
+def _keys(values: Mapping[str, Any]) -> Mapping[str, Key]:
+    return {} if values["jwks"] is None else read_keys(values["jwks"], values["algorithms"])
 
 
 def _text(value: Any) -> str:

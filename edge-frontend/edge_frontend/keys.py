@@ -18,7 +18,8 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from .limits import NO_LIMITS, NORMAL, PRIORITIES, Limits
+from .caller import Caller
+from .limits import NO_LIMITS, NORMAL, Limits
 
 PREFIX = "nf_"
 PERMISSIONS = ("chat", "trace", "admin")
@@ -33,18 +34,11 @@ class InvalidKey(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Claims:
-    """Who holds a key and what it allows. `expires_at` is in seconds since 1970."""
-
-    key_id: str
-    tenant: str
-    expires_at: int
-    models: tuple[str, ...] = ("*",)
-    permissions: tuple[str, ...] = ("chat",)
-    limits: Limits = NO_LIMITS
-    priority: int = NORMAL
+class Claims(Caller):
+    """The caller that a key stands for, with names that a key may hold."""
 
     def __post_init__(self) -> None:
+        Caller.__post_init__(self)
         for name in ("key_id", "tenant"):
             if not NAME.fullmatch(getattr(self, name)):
                 raise ValueError(f"{name} must be 1 to 64 letters, digits, '.', '_' or '-'")
@@ -55,12 +49,6 @@ class Claims:
         unknown = set(self.permissions) - set(PERMISSIONS)
         if unknown:
             raise ValueError(f"unknown permission {min(unknown)!r}; known: {PERMISSIONS}")
-        if self.priority not in PRIORITIES.values():
-            raise ValueError(f"priority must be one of {sorted(PRIORITIES.values())}")
-
-    def allows_model(self, model: str) -> bool:
-        """Whether this key may call the model."""
-        return "*" in self.models or model in self.models
 
 
 def mint(secret: str, claims: Claims) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 PRIORITIES = {"batch": 0, "normal": 1, "interactive": 2}
 NORMAL = PRIORITIES["normal"]
 NAMES = ("rpm", "tpm", "par", "month")
+MOST = 1 << 53  # larger numbers are not exact everywhere: the gate's Redis counts in doubles
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +25,8 @@ class Limits:
     def __post_init__(self) -> None:
         for name in NAMES:
             value = getattr(self, name)
-            if value is not None and (type(value) is not int or value < 0):
-                raise ValueError(f"{name} must be a whole number of at least 0, or no limit")
+            if value is not None and (type(value) is not int or not 0 <= value <= MOST):
+                raise ValueError(f"{name} must be a whole number from 0 to 2**53, or no limit")
 
     @staticmethod
     def of(given: Any) -> Limits:

@@ -98,19 +98,27 @@ class Add:
 
 @dataclass(frozen=True, slots=True)
 class Spend:
-    """Count one event, if fewer than `most` lie within the last `window_ms`.
+    """Count an event, if fewer than `most` lie within the last `window_ms`.
 
-    Answers 0 when it was counted, or the milliseconds until it could be. Where `given` names a key,
-    it counts only if that has a value, and answers None if not.
+    Answers the milliseconds until it could be counted; or, if it was, how many more could be, as a
+    number of at most 0. No two events have the same name.
     """
 
     key: str
+    event: str
     most: int
     window_ms: int
-    given: str = ""
 
 
-Operation = Get | Slice | Put | Claim | Renew | Delete | Add | Spend
+@dataclass(frozen=True, slots=True)
+class Unspend:
+    """Take a counted event back; answers whether it was there."""
+
+    key: str
+    event: str
+
+
+Operation = Get | Slice | Put | Claim | Renew | Delete | Add | Spend | Unspend
 Result = bytes | bool | int | None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from . import resp
 from .errors import StoreDown
-from .ports import Add, Claim, Delete, Get, Operation, Put, Renew, Result, Slice, Spend
+from .ports import Add, Claim, Delete, Get, Operation, Put, Renew, Result, Slice, Spend, Unspend
 
 _CLAIM = b"""if redis.call('EXISTS', KEYS[2]) == 1 then return 0 end
 return redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) and 1 or 0"""
@@ -13,8 +13,7 @@ return redis.call('PEXPIRE', KEYS[1], ARGV[2])"""
 _ADD = b"""redis.call('INCRBY', KEYS[1], ARGV[1])
 return redis.call('PEXPIRE', KEYS[1], ARGV[2])"""
 # A log of the window's events by their microsecond, so that no window holds more than the most.
-_SPEND = b"""if KEYS[2] and redis.call('EXISTS', KEYS[2]) == 0 then return false end
-local most, window = tonumber(ARGV[1]), tonumber(ARGV[2]) * 1000
+_SPEND = b"""local most, window = tonumber(ARGV[2]), tonumber(ARGV[3]) * 1000
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', string.format('%.0f', now - window))
@@ -23,11 +22,9 @@ if count >= most then
 local first = redis.call('ZRANGE', KEYS[1], count - most, count - most, 'WITHSCORES')
 return math.ceil(((first[2] or now) + window - now) / 1000)
 end
-local last = redis.call('ZRANGE', KEYS[1], -1, -1, 'WITHSCORES')
-now = math.max(now, (last[2] or 0) + 1)
-redis.call('ZADD', KEYS[1], string.format('%.0f', now), string.format('%.0f', now))
-redis.call('PEXPIRE', KEYS[1], ARGV[2])
-return 0"""
+redis.call('ZADD', KEYS[1], string.format('%.0f', now), ARGV[1])
+redis.call('PEXPIRE', KEYS[1], ARGV[3])
+return count + 1 - most"""
 _DELETE = b"""if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 return redis.call('DEL', KEYS[1])"""
 
@@ -59,13 +56,12 @@ def parts(operation: Operation) -> tuple[bytes, ...]:
             return _script(_RENEW, (key,), value, b"%d" % ttl_ms)
         case Add(amount=amount, ttl_ms=ttl_ms):
             return _script(_ADD, (key,), b"%d" % amount, b"%d" % ttl_ms)
-        case Spend(most=most, window_ms=window_ms, given=given):
-            keys = (key, given.encode()) if given else (key,)
-            return _script(_SPEND, keys, b"%d" % most, b"%d" % window_ms)
-        case Delete(value=None):
-            return b"DEL", key
+        case Spend(event=event, most=most, window_ms=window_ms):
+            return _script(_SPEND, (key,), event.encode(), b"%d" % most, b"%d" % window_ms)
+        case Unspend(event=event):
+            return b"ZREM", key, event.encode()
         case Delete(value=value):
-            return _script(_DELETE, (key,), value or b"")
+            return (b"DEL", key) if value is None else _script(_DELETE, (key,), value)
 
 
 def result(operation: Operation, reply: resp.Value) -> Result:
@@ -83,7 +79,7 @@ def result(operation: Operation, reply: resp.Value) -> Result:
         if reply == b"OK":
             return True
     elif isinstance(operation, Spend):
-        if reply is None or isinstance(reply, int):
+        if isinstance(reply, int):
             return reply
     elif isinstance(reply, int):
         return bool(reply)

@@ -55,7 +55,12 @@ def rehearse() -> None:
     """Answer requests of every common kind, then let the collector leave what there is alone."""
     variables = {"routes": json.dumps(_ROUTES), "key_secret": _SECRET, "upstream_keys": '{"u":"k"}'}
     _answer_all(settings.from_variables(variables))
-    with_gate = {"gate_secret": _SECRET, "deadline_ms": "30000", "guardrails": "standard@1"}
+    with_gate = {
+        "gate_secret": _SECRET,
+        "deadline_ms": "30000",
+        "guardrails": "standard@1",
+        "tenants": '{"*":{"rpm":1000}}',
+    }
     _answer_all(settings.from_variables(variables | with_gate))
     gc.collect()
     gc.freeze()
@@ -127,7 +132,7 @@ class _Stage:
                 self._values[operation.key] = operation.value
                 results.append(True)
             elif isinstance(operation, Spend):
-                results.append(0 if operation.given in self._values else None)
+                results.append(-1)
             else:
                 results.append(
                     not isinstance(operation, Claim) or operation.unless not in self._values

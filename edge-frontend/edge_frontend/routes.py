@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
+from .wrong import Reading
+
 KINDS = ("openai", "vllm")
+_FORM = 'must be JSON {"version", "upstreams": {name: {"url"}}, "models": {name: {"upstream"}}}'
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +27,10 @@ class Upstream:
     authority: str
     path: str
     kind: str = "openai"
+
+
+# Stands for an upstream that is wrong while the rest of the table is looked through.
+_WRONG = Upstream("", "", "", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,30 +58,31 @@ class RouteTable:
         """Read the table; docs/configuration.md shows its form.
 
         Raises:
-            ValueError: saying what is wrong, fit to stand after the variable's name.
+            Wrong: naming every entry that is wrong, fit to stand after the variable's name.
         """
         try:
             document = json.loads(text)
-            upstreams = {
-                name: _upstream(name, entry) for name, entry in document["upstreams"].items()
-            }
-            models = {
-                name: _route(name, entry, upstreams) for name, entry in document["models"].items()
-            }
-            version = str(document["version"])
-        except (KeyError, TypeError, AttributeError, json.JSONDecodeError, RecursionError):
-            raise ValueError(
-                'must be JSON {"version", "upstreams": {name: {"url"}}, '
-                '"models": {name: {"upstream"}}}'
-            ) from None
-        if not models:
+            version, *tables = (document[name] for name in ("version", "upstreams", "models"))
+        except (KeyError, TypeError, ValueError, RecursionError):
+            raise ValueError(_FORM) from None
+        if not all(isinstance(table, dict) for table in tables):
+            raise ValueError(_FORM)
+        given_upstreams, given_models = tables
+        if not given_models:
             raise ValueError("must map at least one model")
-        return RouteTable(version, upstreams, models)
+        reading = Reading()
+        upstreams = reading.each(_upstream, given_upstreams)
+        route = functools.partial(_route, upstreams=upstreams, names=list(given_upstreams))
+        models = reading.each(route, given_models)
+        reading.check()
+        return RouteTable(str(version), upstreams, models)
 
 
-def _upstream(name: str, entry: Mapping[str, Any]) -> Upstream:
+def _upstream(name: str, entry: Any) -> Upstream:
+    if not isinstance(entry, dict):
+        raise ValueError(f"upstream {name!r} must be an object with a url")
     try:
-        parts = urlsplit(str(entry["url"]))
+        parts = urlsplit(str(entry.get("url")))
         is_url = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:  # an address or a port that is none
         is_url = False
@@ -88,16 +97,22 @@ def _upstream(name: str, entry: Mapping[str, Any]) -> Upstream:
     return Upstream(name, parts.scheme, parts.netloc, path, kind)
 
 
-def _route(name: str, entry: Mapping[str, Any], upstreams: Mapping[str, Upstream]) -> Route:
-    upstream = entry["upstream"]
-    if upstream not in upstreams:
-        raise ValueError(f"model {name!r} names no upstream of the table")
+def _route(
+    name: str, entry: Any, *, upstreams: Mapping[str, Upstream], names: Sequence[str]
+) -> Route:
+    """A model; `names` are those of all upstreams, also of the ones that are wrong themselves."""
+    if not isinstance(entry, dict):
+        raise ValueError(f"model {name!r} must be an object that names its upstream")
+    reading, upstream = Reading(), str(entry.get("upstream"))
+    if upstream not in names:
+        reading.problems.append(f"model {name!r} names no upstream of the table")
     context_tokens = entry.get("context_tokens")
     if context_tokens is not None and (type(context_tokens) is not int or context_tokens < 0):
-        raise ValueError(f"context_tokens of model {name!r} must be a whole number")
+        reading.problems.append(f"context_tokens of model {name!r} must be a whole number")
+    reading.check()
     return Route(
         name=name,
-        upstream=upstreams[upstream],
+        upstream=upstreams.get(upstream, _WRONG),
         model=str(entry.get("model") or name),
         revision=str(entry.get("revision") or "unknown"),
         context_tokens=context_tokens or 0,

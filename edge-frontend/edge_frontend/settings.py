@@ -20,6 +20,8 @@ from .issuers import Issuers
 from .keys import MIN_SECRET_CHARS
 from .routes import RouteTable
 from .templates import TEMPLATES
+from .tenants import Tenants
+from .wrong import Wrong
 
 SECRET_NAMES = frozenset(
     {"key_secret", "key_secret_previous", "gate_secret", "upstream_keys", "store"}
@@ -51,6 +53,7 @@ class Settings:
     deadline_ms: int = 0
     guardrails: str = "none@1"
     issuers: Issuers = field(default_factory=Issuers)
+    tenants: Tenants = field(default_factory=Tenants)
     origins: tuple[str, ...] = ()
     trusted_hops: int = 0
     environment: str = "local"
@@ -78,6 +81,8 @@ def from_variables(variables: Mapping[str, str]) -> Settings:
             continue
         try:
             values[name] = _READERS.get(name, str)(text)
+        except Wrong as error:
+            wrong += [f"{variable(name)} {problem}" for problem in error.problems]
         except ValueError as error:
             wrong.append(f"{variable(name)} {error}")
     wrong += _cannot_work_together(values)
@@ -204,6 +209,7 @@ _READERS: dict[str, Callable[[str], object]] = {
     "deadline_ms": _whole(0, _DAY_MS),
     "guardrails": _guardrails,
     "issuers": Issuers.from_json,
+    "tenants": Tenants.from_json,
     "origins": _origins,
     "trusted_hops": _whole(0, 10),
 }

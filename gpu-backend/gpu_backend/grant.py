@@ -50,7 +50,7 @@ class GrantError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one key may use; None is no limit. Tokens are generated ones.
+    """What one key or one tenant may use; None is no limit. Tokens are generated ones.
 
     `rpm` requests and `tpm` tokens in any 60 s, `par` requests at once, `month` tokens in a
     calendar month (UTC).
@@ -62,9 +62,15 @@ class Limits:
     month: int | None = None
 
 
+NO_LIMITS = Limits()
+
+
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """One request that the edge let through. `choices` is the request's `n`."""
+    """One request that the edge let through. `choices` is the request's `n`.
+
+    `limits` are the key's own, `tenant_limits` those that all keys of the tenant share.
+    """
 
     issued_s: float
     request_id: str
@@ -78,6 +84,7 @@ class Grant:
     hits: int = 0
     cached_tokens: int = 0
     subject: str | None = None
+    tenant_limits: Limits = NO_LIMITS
 
     @property
     def reserve_tokens(self) -> int:
@@ -87,7 +94,6 @@ class Grant:
 
 def mint(grant: Grant, secret: bytes) -> str:
     """The header's value for this grant."""
-    limits = grant.limits
     document: dict[str, Any] = {
         "v": VERSION,
         "i": grant.issued_s,
@@ -95,13 +101,15 @@ def mint(grant: Grant, secret: bytes) -> str:
         "t": grant.tenant,
         "k": grant.key,
         "p": grant.priority,
-        "l": {"rpm": limits.rpm, "tpm": limits.tpm, "par": limits.par, "month": limits.month},
+        "l": _given(grant.limits),
         "e": [grant.input_tokens, grant.output_tokens],
         "n": grant.choices,
         "h": {"n": grant.hits, "d": {"tokens": grant.cached_tokens}},
     }
     if grant.subject is not None:
         document["sub"] = grant.subject
+    if grant.tenant_limits != NO_LIMITS:
+        document["tl"] = _given(grant.tenant_limits)
     payload = _encoded(json.dumps(document, separators=(",", ":")).encode())
     return (payload + b"." + _mac(secret, payload)).decode()
 
@@ -145,7 +153,7 @@ def _read(payload: bytes) -> Grant:
 def _grant(document: Mapping[str, Any]) -> Grant:
     if document["v"] != VERSION:
         raise ValueError("version")
-    limits, hits = document["l"], document.get("h") or {}
+    hits = document.get("h") or {}
     estimate, most = document["e"]
     return Grant(
         issued_s=_seconds(document["i"]),
@@ -153,14 +161,23 @@ def _grant(document: Mapping[str, Any]) -> Grant:
         tenant=_text(document["t"]),
         key=_text(document["k"]),
         priority=_number(document["p"], most=INTERACTIVE),
-        limits=Limits(**{name: _limit(limits.get(name)) for name in Limits.__slots__}),
+        limits=_limits(document["l"]),
         input_tokens=_number(estimate),
         output_tokens=_number(most),
         choices=_number(document.get("n", 1), least=1),
         hits=_number(hits.get("n", 0)),
         cached_tokens=_number((hits.get("d") or {}).get("tokens", 0)),
         subject=None if document.get("sub") is None else _text(document["sub"]),
+        tenant_limits=_limits(document["tl"]) if "tl" in document else NO_LIMITS,
     )
+
+
+def _given(limits: Limits) -> dict[str, int | None]:
+    return {"rpm": limits.rpm, "tpm": limits.tpm, "par": limits.par, "month": limits.month}
+
+
+def _limits(value: Mapping[str, Any]) -> Limits:
+    return Limits(*(_limit(value.get(name)) for name in ("rpm", "tpm", "par", "month")))
 
 
 def _text(value: object) -> str:

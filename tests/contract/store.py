@@ -7,6 +7,7 @@ host. `ATOMIC` holds what only a store with conditional writes can promise.
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Awaitable, Callable
 
 from edge_frontend.errors import StoreDown
@@ -23,11 +24,13 @@ from edge_frontend.ports import (
     Slice,
     Spend,
     Store,
+    Unspend,
 )
 
 LONG_MS = 60_000
 SHORT_MS = 80  # long enough that a busy machine does not see a value expire before it is asked for
 EVERY_BYTE = bytes(range(256))
+_EVENTS = itertools.count()
 
 Check = Callable[[Store, Clock, str], Awaitable[None]]
 
@@ -210,34 +213,41 @@ async def what_is_no_number_takes_no_addition(store: Store, clock: Clock, name: 
     assert await one(store, Get(name)) == b"seven"
 
 
+def spends(name: str, most: int, window_ms: int = LONG_MS, count: int = 1) -> list[Spend]:
+    """So many events of different names."""
+    return [Spend(name, f"event-{next(_EVENTS)}", most, window_ms) for _ in range(count)]
+
+
 async def no_more_is_spent_than_there_is(store: Store, clock: Clock, name: str) -> None:
-    spend = Spend(name, 3, LONG_MS)
-    assert await ask(store, spend, spend, spend) == [0, 0, 0]
-    waits = await ask(store, spend, spend)
+    assert await ask(store, *spends(name, 3, count=3)) == [-2, -1, 0], "as many are left"
+    waits = await ask(store, *spends(name, 3, count=2))
     assert all(type(wait) is int and LONG_MS - 5_000 < wait <= LONG_MS for wait in waits), waits
-    assert await one(store, Spend(f"{name}:none", 0, LONG_MS)) == LONG_MS
-    assert await one(store, Spend(name, 4, LONG_MS)) == 0, "what was refused was not counted"
+    assert await ask(store, *spends(f"{name}:none", 0)) == [LONG_MS]
+    assert await ask(store, *spends(name, 4)) == [0], "what was refused was not counted"
 
 
 async def what_was_spent_comes_back_after_the_window(store: Store, clock: Clock, name: str) -> None:
-    spend = Spend(name, 2, SHORT_MS)
-    assert await ask(store, spend) == [0]
+    assert await ask(store, *spends(name, 2, SHORT_MS)) == [-1]
     await clock.sleep_ms(SHORT_MS / 2)
-    assert await ask(store, spend) == [0]
-    wait_ms = await one(store, spend)
+    assert await ask(store, *spends(name, 2, SHORT_MS)) == [0]
+    (wait_ms,) = await ask(store, *spends(name, 2, SHORT_MS))
     assert type(wait_ms) is int, "the first of the two has gone"
     assert 1 <= wait_ms <= SHORT_MS / 2 + 1
     await clock.sleep_ms(wait_ms + 1)
-    assert await one(store, spend) == 0
+    assert await ask(store, *spends(name, 2, SHORT_MS)) == [0]
 
 
-async def nothing_is_spent_without_what_it_is_for(store: Store, clock: Clock, name: str) -> None:
-    other = f"{name}:other"
-    spend = Spend(name, 1, LONG_MS, given=other)
-    assert await ask(store, spend, spend) == [None, None]
-    await one(store, Put(other, b"", LONG_MS))
-    assert await one(store, spend) == 0
-    assert await one(store, spend) not in (0, None)
+async def what_is_given_back_may_be_spent_again(store: Store, clock: Clock, name: str) -> None:
+    first, second, third = spends(name, 2, count=3)
+    assert await one(store, Unspend(name, first.event)) is False
+    assert await ask(store, first, second) == [-1, 0]
+    assert await one(store, Unspend(name, third.event)) is False
+    assert await one(store, Unspend(name, first.event)) is True
+    assert await one(store, Unspend(name, first.event)) is False
+    assert await one(store, third) == 0
+    (wait_ms,) = await ask(store, *spends(name, 2))
+    assert type(wait_ms) is int
+    assert wait_ms > 0, "the other one still counts"
 
 
 async def every_addition_at_the_same_time_counts(store: Store, clock: Clock, name: str) -> None:
@@ -246,8 +256,9 @@ async def every_addition_at_the_same_time_counts(store: Store, clock: Clock, nam
 
 
 async def no_more_is_spent_at_the_same_time(store: Store, clock: Clock, name: str) -> None:
-    results = await asyncio.gather(*(one(store, Spend(name, 3, LONG_MS)) for _ in range(8)))
-    assert results.count(0) == 3, results
+    results = await asyncio.gather(*(one(store, each) for each in spends(name, 3, count=8)))
+    counted = [result for result in results if type(result) is int and result <= 0]
+    assert sorted(counted) == [-2, -1, 0], results
 
 
 CHECKS: tuple[Check, ...] = (
@@ -269,7 +280,7 @@ CHECKS: tuple[Check, ...] = (
     what_is_no_number_takes_no_addition,
     no_more_is_spent_than_there_is,
     what_was_spent_comes_back_after_the_window,
-    nothing_is_spent_without_what_it_is_for,
+    what_is_given_back_may_be_spent_again,
 )
 ATOMIC: tuple[Check, ...] = (
     one_of_many_claims_wins,

@@ -13,8 +13,10 @@ import pytest
 from docs import page
 from edge_frontend import issuers, settings
 from edge_frontend.issuers import Issuers
+from edge_frontend.limits import Limits
 from edge_frontend.routes import Route, RouteTable
 from edge_frontend.settings import Settings
+from edge_frontend.tenants import Tenants
 
 MD = "configuration.md"
 ROWS = page.table(MD, "Settings of the edge")
@@ -74,7 +76,7 @@ def test_the_store_is_written_as_the_error_says() -> None:
 
 
 def test_the_routes_that_are_shown_can_be_read_and_show_every_field() -> None:
-    shown, _ = re.findall(r"```json\n(.*?)```", page.text(MD), re.DOTALL)
+    shown, *_ = re.findall(r"```json\n(.*?)```", page.text(MD), re.DOTALL)
     table = RouteTable.from_json(shown)
     assert set(json.loads(shown)) == {item.name for item in fields(RouteTable)}
     (entry,) = json.loads(shown)["models"].values()
@@ -93,7 +95,7 @@ def test_the_routes_that_are_shown_can_be_read_and_show_every_field() -> None:
 
 
 def test_the_issuers_that_are_shown_can_be_read_and_every_field_has_a_row() -> None:
-    _, shown = re.findall(r"```json\n(.*?)```", page.text(MD), re.DOTALL)
+    _, shown, _ = re.findall(r"```json\n(.*?)```", page.text(MD), re.DOTALL)
     (issuer,) = Issuers.from_json(shown).by_iss.values()
     assert ("https://login.example", ("nearfar",)) == (issuer.issuer, issuer.audiences)
     rows = {row[0]: row[1] for row in page.table(MD, "Issuers")}
@@ -102,6 +104,13 @@ def test_the_issuers_that_are_shown_can_be_read_and_every_field_has_a_row() -> N
     assert ", ".join(issuers.DEFAULT_ALGORITHMS) == rows["algorithms"]
     for name in issuers.CLAIMS:
         assert re.search(rf"\b{name}\b", page.section(MD, "Issuers"))
+
+
+def test_the_tenants_that_are_shown_can_be_read() -> None:
+    shown = re.findall(r"```json\n(.*?)```", page.text(MD), re.DOTALL)[-1]
+    found = Tenants.from_json(shown)
+    assert Limits(600, 100_000, 20, 50_000_000) == found.limits("acme")
+    assert (Limits(rpm=60), Limits(par=50)) == (found.limits("login~acme"), found.limits("x"))
 
 
 def test_the_guardrails_are_those_that_are_shipped() -> None:

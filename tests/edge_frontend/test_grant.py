@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 
 from edge_frontend import grant
 from edge_frontend.caller import Caller
-from edge_frontend.limits import NAMES, Limits
+from edge_frontend.limits import MOST, NAMES, Limits
 from fakes.edge import WALL_S, Edge, Scripted, chat, make_key, run, stream
 from gpu_backend import grant as gate
 
 SECRET = "a secret that both halves share, long"
 VECTORS = json.loads((Path(__file__).parents[1] / "contract/grant_vectors.json").read_text())
-COUNTS = st.none() | st.integers(0, 2**53)
+COUNTS = st.none() | st.integers(0, MOST)
 
 
 def headers_of(edge: Edge, index: int = -1) -> dict[str, bytes]:
@@ -41,6 +41,7 @@ def granted(edge: Edge, index: int = -1) -> gate.Grant:
     hits=st.tuples(st.integers(0, 2**40), st.integers(0, 2**40)),
     choices=st.integers(1, 128),
     tenant=st.sampled_from(["acme", "login~acme", "A" * 64]),
+    shared=st.builds(Limits, **dict.fromkeys(NAMES, COUNTS)),
 )
 def test_the_gate_reads_what_the_edge_mints(
     limits: Limits,
@@ -49,19 +50,19 @@ def test_the_gate_reads_what_the_edge_mints(
     hits: tuple[int, int],
     choices: int,
     tenant: str,
+    shared: Limits,
 ) -> None:
     caller = Caller("k1", tenant, 2**40, limits=limits, priority=priority)
     value = grant.mint(
         SECRET, caller, request_id="req_1", issued_s=WALL_S, estimate_tokens=tokens,
-        choices=choices, hits=hits,
+        choices=choices, hits=hits, tenant_limits=shared,
     )  # fmt: skip
     read = gate.verify(value, [b"x" * 32, SECRET.encode()], WALL_S + 1)
     assert ("req_1", tenant, "k1", priority) == (
         read.request_id, read.tenant, read.key, read.priority,
     )  # fmt: skip
-    assert [getattr(limits, name) for name in NAMES] == [
-        getattr(read.limits, name) for name in NAMES
-    ]
+    for minted, found in ((limits, read.limits), (shared, read.tenant_limits)):
+        assert [getattr(minted, n) for n in NAMES] == [getattr(found, n) for n in NAMES]
     assert (tokens, hits, choices) == (
         (read.input_tokens, read.output_tokens),
         (read.hits, read.cached_tokens),
@@ -88,6 +89,7 @@ def test_the_shared_vectors_are_what_the_edge_mints(vector: dict[str, Any]) -> N
         vector["secret"], caller, request_id=told["request_id"], issued_s=told["issued_s"],
         estimate_tokens=(told["input_tokens"], told["output_tokens"]), choices=told["choices"],
         hits=(told["hits"], told["cached_tokens"]),
+        tenant_limits=Limits(**told.get("tenant_limits", {})),
     )  # fmt: skip
     assert payload(vector["header"].encode()) == payload(value)
     if told["subject"] is None:
@@ -113,6 +115,18 @@ def test_a_call_carries_a_grant_for_this_caller_and_this_request() -> None:
     assert gate.Limits(5, 1_000, 2, 10**6) == read.limits
     assert (2, 80) == (read.choices, read.output_tokens)
     assert 100 <= read.input_tokens <= 110, "the estimate is ample"
+
+
+def test_a_grant_holds_the_limits_of_the_callers_tenant() -> None:
+    shared = {"acme": {"rpm": 9, "month": 7}, "*": {"par": 3}, "free": {}}
+    edge = Edge.with_store(gate_secret=SECRET, tenants=shared)
+    for tenant, limits in (
+        ("acme", gate.Limits(rpm=9, month=7)),
+        ("other", gate.Limits(par=3)),
+        ("free", gate.NO_LIMITS),
+    ):
+        run(edge.ask(chat(), key=make_key(tenant=tenant)))
+        assert limits == granted(edge).tenant_limits
 
 
 def test_the_grant_holds_the_cap_where_the_client_set_none() -> None:

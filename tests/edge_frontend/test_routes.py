@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from edge_frontend.routes import RouteTable, Upstream
+from edge_frontend.wrong import Wrong
 
 TABLE: dict[str, Any] = {
     "version": "7",
@@ -101,12 +102,25 @@ def test_a_table_without_models_is_refused() -> None:
         "", "{", "[]", "null", "7", "{}", '{"version":"1"}', '{"version":"1","upstreams":[]}',
         '{"version":"1","upstreams":{},"models":[]}', '{"version":"1","upstreams":{"a":1}}',
         '{"upstreams":{"a":{"url":"http://a"}},"models":{"m":{"upstream":"a"}}}',
-        '{"version":"1","upstreams":{"a":{}},"models":{}}',
-        '{"version":"1","upstreams":{},"models":{"m":{"upstream":["a"]}}}',
-        '{"version":"1","upstreams":{},"models":{"m":"a"}}',
         "[" * 100_000,
     ],
 )  # fmt: skip
 def test_a_text_that_is_no_table_is_answered_with_the_form(text: str) -> None:
     with pytest.raises(ValueError, match=r'^must be JSON \{"version", "upstreams"'):
         RouteTable.from_json(text)
+
+
+@pytest.mark.parametrize("entry", [{"upstream": ["a"]}, {"upstream": None}, {}, {"upstream": "a"}])
+def test_a_model_that_names_no_upstream_is_refused_by_its_name(entry: object) -> None:
+    with pytest.raises(ValueError, match=r"^model 'm' names no upstream of the table$"):
+        read(models={"m": entry})
+
+
+def test_everything_that_is_wrong_is_said_at_once() -> None:
+    with pytest.raises(Wrong) as caught:
+        read(upstreams={"gpu": {}, "b": 7}, models={"m": "gpu", "n": {"upstream": "gpu"}})
+    assert (
+        "upstream 'gpu' must have an http or https url",
+        "upstream 'b' must be an object with a url",
+        "model 'm' must be an object that names its upstream",
+    ) == caught.value.problems

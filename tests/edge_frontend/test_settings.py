@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import fields
 from typing import Any
 
@@ -36,6 +37,7 @@ WRONG: dict[str, tuple[str, ...]] = {
     "deadline_ms": ("canary", "86400001"),
     "guardrails": ("canary",),
     "issuers": ("canary", '["canary"]', '{"login": 1}', '{"login": {"issuer": ""}}'),
+    "tenants": ("canary", '["canary"]', '{"acme": {"canary": 1}}', '{"acme": {"rpm": "canary"}}'),
     "origins": (
         "canary", "https://canary/", "https://canary/x", "https://Canary", "https://", "**",
         "https://a.test,canary", "https://canary.test:port",
@@ -62,7 +64,8 @@ def test_every_setting_is_refused_somewhere_or_takes_any_text() -> None:
 def test_a_wrong_value_is_refused_by_its_variable_and_not_repeated(name: str, value: str) -> None:
     message = refusal(**{name: value})
     assert f"NEARFAR_{name.upper()} " in message
-    assert 1 == message.count("NEARFAR_") or name == "upstream_keys"
+    named = set(re.findall(r"NEARFAR_\w+", message))
+    assert {f"NEARFAR_{name.upper()}"} == named or name == "upstream_keys"
     assert "canary" not in message
     assert "999999" not in message
 
@@ -72,6 +75,28 @@ def test_every_wrong_variable_is_named_at_once() -> None:
     for name in WRONG:
         assert f"NEARFAR_{name.upper()} " in message
     assert "canary" not in message
+
+
+def test_everything_that_is_wrong_inside_of_one_variable_is_named_at_once() -> None:
+    routes = {
+        "version": "1",
+        "upstreams": {"a": {"url": "ftp://x"}, "b": 7, "c": {"url": "http://c", "kind": "x"}},
+        "models": {"m": {"upstream": "z", "context_tokens": -1}, "n": {"upstream": "a"}, "o": []},
+    }
+    issuer = {"issuer": "", "audience": [], "leeway_s": 301, "secret": "x"}
+    message = refusal(
+        routes=json.dumps(routes),
+        issuers=json.dumps({"login": issuer, "b d": {}}),
+        tenants='{"acme": {"rpm": -1, "x": 1}, "other": {"par": "many"}}',
+    )
+    for named in (
+        "upstream 'a'", "upstream 'b'", "upstream 'c'", "model 'm' names", "of model 'm'",
+        "model 'o'",
+        "login: 'secret'", "login: issuer", "login: audience", "login: leeway_s",
+        "under names of letters", "acme: limits", "other: par",
+    ):  # fmt: skip
+        assert 1 == message.count(named), (named, message)
+    assert "model 'n'" not in message, "it is right, only its upstream is not"
 
 
 @pytest.mark.parametrize("value", ["", " ", "\n"])

@@ -25,6 +25,7 @@ from edge_frontend.ports import (
     Slice,
     Spend,
     Store,
+    Unspend,
 )
 from fakes.edge import MemoryStore, VirtualClock, run
 
@@ -83,6 +84,8 @@ class Redis:
             case b"SET", [value, b"PX", ttl_ms]:
                 self._store.put(key, value, int(ttl_ms))
                 return b"OK"
+            case b"ZREM", [event]:
+                return int(self._store._perform(Unspend(key, event.decode())) is True)
             case b"DEL", []:
                 return int(self._store._perform(Delete(key)) is True)
         raise AssertionError(f"unknown command {name!r}")
@@ -101,10 +104,11 @@ class Redis:
             except StoreDown:
                 return resp.RespError("ERR value is not an integer or out of range")
         elif script == redis_commands._SPEND:
-            spend = Spend(keys[0], int(values[0]), int(values[1]), *keys[1:])
-            wait_ms = self._store._perform(spend)
-            assert wait_ms is None or isinstance(wait_ms, int)
-            return wait_ms
+            event, most, window_ms = values
+            spend = Spend(keys[0], event.decode(), int(most), int(window_ms))
+            counted = self._store._perform(spend)
+            assert isinstance(counted, int)
+            return counted
         else:
             assert script == redis_commands._DELETE
             done = self._store._perform(Delete(keys[0], values[0]))

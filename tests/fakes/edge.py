@@ -39,6 +39,7 @@ from edge_frontend.ports import (
     Sink,
     Slice,
     Spend,
+    Unspend,
 )
 from edge_frontend.settings import Settings, from_variables
 
@@ -142,7 +143,7 @@ class MemoryStore:
     def __init__(self, clock: VirtualClock) -> None:
         self._clock = clock
         self._values: dict[str, tuple[bytes, float]] = {}
-        self._events: dict[str, list[float]] = {}
+        self._events: dict[str, dict[str, float]] = {}  # name and instant, the oldest first
         self.down = False
         self.refused: tuple[type[Operation], ...] = ()
         self.delay_ms = 0.0
@@ -192,8 +193,8 @@ class MemoryStore:
                 return held == value
             case Add():
                 return self._add(operation)
-            case Spend():
-                return self._spend(operation)
+            case Spend() | Unspend():
+                return self._count(operation)
             case Delete(value=value):
                 is_it = held is not None and value in (None, held)
                 return is_it and self._values.pop(key) is not None
@@ -211,16 +212,23 @@ class MemoryStore:
         self.put(add.key, b"%d" % (int(held) + add.amount), add.ttl_ms)
         return True
 
+    def _count(self, operation: Spend | Unspend) -> Result:
+        if isinstance(operation, Spend):
+            return self._spend(operation)
+        return self._events.get(operation.key, {}).pop(operation.event, None) is not None
+
     def _spend(self, spend: Spend) -> Result:
-        if spend.given and self.peek(spend.given) is None:
-            return None
         now_ms = self._clock.now_ms()
-        events = [at for at in self._events.get(spend.key, []) if at > now_ms - spend.window_ms]
+        events = {
+            name: at
+            for name, at in self._events.get(spend.key, {}).items()
+            if at > now_ms - spend.window_ms
+        }
         if len(events) >= spend.most:
-            first = events[-spend.most] if spend.most else now_ms
+            first = list(events.values())[-spend.most] if spend.most else now_ms
             return max(1, math.ceil(first + spend.window_ms - now_ms))
-        self._events[spend.key] = [*events, now_ms]
-        return 0
+        self._events[spend.key] = events | {spend.event: now_ms}
+        return len(events) + 1 - spend.most
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,6 +311,10 @@ class ScriptedUpstream:
     def enqueue(self, *answers: Scripted | UpstreamError) -> None:
         """Answer the next calls with these, one each."""
         self._queue.extend(answers)
+
+    def forget(self) -> None:
+        """Answer as usual again."""
+        self._queue.clear()
 
     async def send(self, call: Call) -> Answer:
         if call.authority in self.at:

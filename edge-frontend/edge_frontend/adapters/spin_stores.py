@@ -14,9 +14,10 @@ from typing import Protocol
 from .. import redis_commands as commands
 from .. import resp
 from ..errors import StoreDown
-from ..ports import Add, Claim, Delete, Get, Operation, Put, Renew, Result, Slice, Spend
+from ..ports import Add, Claim, Delete, Get, Operation, Put, Renew, Result, Slice, Spend, Unspend
 
 _EXPIRY = struct.Struct("<Q")
+_UNSPENT_MS = 60_000
 
 
 class KeyValue(Protocol):
@@ -81,6 +82,8 @@ class SpinKeyValue:
                 return await self._set(key, b"%d" % total, ttl_ms)
             case Spend():
                 return await self._spend(operation)
+            case Unspend():
+                return await self._unspend(operation)
             case Claim():
                 return await self._claim(operation)
             case Renew(value=value, ttl_ms=ttl_ms):
@@ -96,19 +99,33 @@ class SpinKeyValue:
         await self._set(claim.key, claim.value, claim.ttl_ms)
         return await self._get(claim.key) == claim.value
 
-    async def _spend(self, spend: Spend) -> int | None:
-        """As the port has it, by a list of milliseconds."""
-        if spend.given and await self._get(spend.given) is None:
-            return None
+    async def _spend(self, spend: Spend) -> int:
+        """As the port has it, by a list of milliseconds and names."""
         now_ms = int(self._wall_s() * 1000)
-        listed = (await self._get(spend.key) or b"").split()
-        events = [at for at in map(_whole, listed) if at > now_ms - spend.window_ms]
+        events = [
+            each for each in await self._events(spend.key) if each[0] > now_ms - spend.window_ms
+        ]
         if len(events) >= spend.most:
-            first = events[len(events) - spend.most] if spend.most else now_ms
-            return max(1, first + spend.window_ms - now_ms)
-        events.append(now_ms)
-        await self._set(spend.key, b" ".join(b"%d" % at for at in events), spend.window_ms)
-        return 0
+            first_ms = events[len(events) - spend.most][0] if spend.most else now_ms
+            return max(1, first_ms + spend.window_ms - now_ms)
+        await self._keep(spend.key, [*events, (now_ms, spend.event.encode())], spend.window_ms)
+        return len(events) + 1 - spend.most
+
+    async def _unspend(self, unspend: Unspend) -> bool:
+        events = await self._events(unspend.key)
+        left = [each for each in events if each[1] != unspend.event.encode()]
+        if len(left) == len(events):
+            return False
+        # As long as the newest may count: the window is not known here, and is no longer than this.
+        return await self._keep(unspend.key, left, _UNSPENT_MS)
+
+    async def _events(self, key: str) -> list[tuple[int, bytes]]:
+        """Each event's millisecond and name, the oldest first."""
+        pairs = [pair.partition(b":") for pair in (await self._get(key) or b"").split()]
+        return [(_whole(at), name) for at, _, name in pairs]
+
+    async def _keep(self, key: str, events: list[tuple[int, bytes]], ttl_ms: int) -> bool:
+        return await self._set(key, b" ".join(b"%d:%b" % each for each in events), ttl_ms)
 
     async def _delete(self, key: str, value: bytes | None) -> bool:
         held = await self._get(key)

@@ -90,7 +90,7 @@ class Limiter:
         if decision.verdict is not Verdict.OK:
             if decision.verdict is not Verdict.REPLAYED:
                 self.note_hits(grant, holder)
-            raise refusal(decision, grant.limits, grant.reserve_tokens, month_left_s(wall_s))
+            raise refusal(decision, grant.reserve_tokens, month_left_s(wall_s))
         self._live[id(hold)] = hold
         return hold
 
@@ -129,7 +129,7 @@ class Limiter:
                 self._upkeep = asyncio.create_task(self._keep_up(self._line))
             try:
                 reply = await self._line.ask(hold.holder.reserve())
-                return decided(reply, hold.grant.limits)
+                return decided(reply, hold.grant)
             except RedisDown as error:
                 self._tell(str(error))
             except asyncio.CancelledError:

@@ -6,19 +6,20 @@ A monthly budget is not known here and not enforced.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from gpu_backend.gate.decision import WINDOW_S, Decision, Verdict, standing
+from gpu_backend.gate.decision import WINDOW_S, Decision, Left, Verdict, decision
+from gpu_backend.gate.redis_limits import limits_of
 from gpu_backend.gate.scripts import ONCE_MS
-from gpu_backend.grant import Grant
+from gpu_backend.grant import Grant, Limits
 
-Owner = tuple[str, str]
+Owner = tuple[str, ...]  # a tenant, or a tenant and one of its keys
 
 
 @dataclass(slots=True)
 class _Entry:
-    """One request in a key's window; `tokens` shrinks to the real ones when it is settled."""
+    """One request in an owner's window; `tokens` shrinks to the real ones when it is settled."""
 
     admitted_s: float
     tokens: int
@@ -26,7 +27,7 @@ class _Entry:
 
 @dataclass(slots=True)
 class _Account:
-    """What one key used in the last 60 s, and what it has running."""
+    """What one owner used in the last 60 s, and what it has running."""
 
     log: dict[str, _Entry] = field(default_factory=dict)  # oldest first
     live: set[str] = field(default_factory=set)
@@ -39,6 +40,19 @@ class _Account:
             if self.log[request_id].admitted_s > now_s - WINDOW_S:
                 return
             self.tokens -= self.log.pop(request_id).tokens
+
+    def settle(self, request_id: str, generated: int | None) -> None:
+        """Free a request's slot and put its real tokens in; None undoes its reservation."""
+        if request_id not in self.live:
+            return
+        self.live.remove(request_id)
+        entry = self.log.get(request_id)
+        if entry is None:
+            return
+        self.tokens += (generated or 0) - entry.tokens
+        entry.tokens = generated or 0
+        if generated is None:
+            del self.log[request_id]
 
     def request_wait_s(self, limit: int, now_s: float) -> float:
         """How long until one more request fits."""
@@ -62,7 +76,7 @@ class _Account:
 
 
 class LocalLimits:
-    """The limits of every key seen here. `now` is a monotonic clock in seconds."""
+    """The limits of every key and tenant seen here. `now` is a monotonic clock in seconds."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
@@ -77,31 +91,28 @@ class LocalLimits:
         if grant.request_id in self._used:
             return Decision(Verdict.REPLAYED)
         self._used[grant.request_id] = now_s + ONCE_MS / 1000
-        account = self._accounts.setdefault((grant.tenant, grant.key), _Account())
-        account.slide(now_s)
-        verdict, wait_s = _verdict(account, grant, now_s)
+        limits = limits_of(grant)
+        accounts = [self._accounts.setdefault(owner, _Account()) for owner in _owners(grant)]
+        for account in accounts:
+            account.slide(now_s)
+        verdict, at, wait_s = _verdict(accounts, limits, grant.reserve_tokens, now_s)
         if verdict is Verdict.OK:
-            account.log[grant.request_id] = _Entry(now_s, grant.reserve_tokens)
-            account.live.add(grant.request_id)
-            account.tokens += grant.reserve_tokens
-        return _decision(verdict, account, grant, now_s, wait_s)
+            for account in accounts:
+                account.log[grant.request_id] = _Entry(now_s, grant.reserve_tokens)
+                account.live.add(grant.request_id)
+                account.tokens += grant.reserve_tokens
+        lefts = [_left(*pair, now_s) for pair in zip(accounts, limits, strict=True)]
+        return decision(verdict, at, wait_s, lefts)
 
     def settle(self, grant: Grant, generated: int | None) -> None:
-        """Free the request's slot and put the real tokens in; None undoes the reservation."""
-        account = self._accounts.get((grant.tenant, grant.key))
-        if account is None or grant.request_id not in account.live:
-            return
-        account.live.remove(grant.request_id)
-        entry = account.log.get(grant.request_id)
-        if entry is None:
-            return
-        account.tokens += (generated or 0) - entry.tokens
-        entry.tokens = generated or 0
-        if generated is None:
-            del account.log[grant.request_id]
+        """Free the request's slots and put the real tokens in; None undoes the reservation."""
+        for owner in _owners(grant):
+            account = self._accounts.get(owner)
+            if account is not None:
+                account.settle(grant.request_id, generated)
 
     def _sweep(self, now_s: float) -> None:
-        """Once a window, forget request ids and keys that no longer matter."""
+        """Once a window, forget request ids and owners that no longer matter."""
         if now_s - self._swept_s < WINDOW_S:
             return
         self._swept_s = now_s
@@ -112,27 +123,36 @@ class LocalLimits:
                 del self._accounts[owner]
 
 
-def _verdict(account: _Account, grant: Grant, now_s: float) -> tuple[Verdict, float]:
-    limits, reserve = grant.limits, grant.reserve_tokens
-    if limits.par is not None and len(account.live) >= limits.par:
-        return Verdict.PARALLEL, 0.0
-    found = [(Verdict.OK, 0.0)]
-    if limits.rpm is not None and len(account.log) >= limits.rpm:
-        found.append((Verdict.REQUESTS, account.request_wait_s(limits.rpm, now_s)))
-    if limits.tpm is not None and account.tokens + reserve > limits.tpm:
-        wait_s = account.token_wait_s(account.tokens + reserve - limits.tpm, now_s)
-        found.append((Verdict.TOKENS, wait_s))
-    return max(found, key=lambda pair: pair[1])
+def _owners(grant: Grant) -> tuple[Owner, ...]:
+    """Who has limits, in the order of `limits_of`."""
+    found = ((grant.tenant, grant.key), (grant.tenant,))
+    return found[: len(limits_of(grant))]
 
 
-def _decision(
-    verdict: Verdict, account: _Account, grant: Grant, now_s: float, wait_s: float
-) -> Decision:
-    limits, reset_s = grant.limits, account.reset_s(now_s)
-    left = standing(
+def _verdict(
+    accounts: Sequence[_Account], limits: Sequence[Limits], tokens: int, now_s: float
+) -> tuple[Verdict, int, float]:
+    """The verdict, which owner's limit it is about, and how long the request would have to wait."""
+    owners = list(enumerate(zip(accounts, limits, strict=True)))
+    for at, (account, own) in owners:
+        if own.par is not None and len(account.live) >= own.par:
+            return Verdict.PARALLEL, at, 0.0
+    found = [(Verdict.OK, 0, 0.0)]
+    for at, (account, own) in owners:
+        if own.rpm is not None and len(account.log) >= own.rpm:
+            found.append((Verdict.REQUESTS, at, account.request_wait_s(own.rpm, now_s)))
+        if own.tpm is not None and account.tokens + tokens > own.tpm:
+            wait_s = account.token_wait_s(account.tokens + tokens - own.tpm, now_s)
+            found.append((Verdict.TOKENS, at, wait_s))
+    return max(found, key=lambda each: each[2])
+
+
+def _left(account: _Account, limits: Limits, now_s: float) -> Left:
+    reset_s = account.reset_s(now_s)
+    return Left(
         limits,
         max(0, (limits.rpm or 0) - len(account.log)),
+        reset_s,
         max(0, (limits.tpm or 0) - account.tokens),
-        (reset_s, reset_s if account.tokens else 0.0),
+        reset_s if account.tokens else 0.0,
     )
-    return Decision(verdict, left, wait_s)

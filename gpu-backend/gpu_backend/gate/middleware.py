@@ -20,6 +20,7 @@ from gpu_backend.gate.answers import Application, Headers, Message, Receive, Ref
 from gpu_backend.gate.limiter import SETTLED_WITHIN_S, Hold, Limiter
 from gpu_backend.gate.load import Load, Seat
 from gpu_backend.gate.meter import Meter
+from gpu_backend.gate.redis_limits import limits_of
 from gpu_backend.gate.settings import Settings
 from gpu_backend.grant import HEADER, Grant, GrantError, verify
 
@@ -154,7 +155,8 @@ class Passage:
     async def _free(self) -> None:
         """Before the answer's end leaves: the client's next request must find the slot free."""
         self.leave()
-        if self._taken is not None and self.grant.limits.par is not None:
+        is_counted = any(limits.par is not None for limits in limits_of(self.grant))
+        if self._taken is not None and is_counted:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(SETTLED_WITHIN_S):
                     await asyncio.shield(self._taken)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gpu_backend.gate.decision import Decision, Verdict, standing
+from gpu_backend.gate.decision import Decision, Left, Verdict, decision
 from gpu_backend.gate.line import Command, call
 from gpu_backend.gate.outcome import Outcome, increments
 from gpu_backend.gate.scripts import (
@@ -19,9 +20,10 @@ from gpu_backend.gate.scripts import (
     USAGE_S,
     Keys,
     once_key,
+    spent_key,
     usage_key,
 )
-from gpu_backend.grant import Grant, Limits
+from gpu_backend.grant import NO_LIMITS, Grant, Limits
 
 _US = 1_000_000
 
@@ -37,16 +39,27 @@ class Holder:
     lease_s: float
 
     @property
-    def _all(self) -> tuple[str, str, str, str]:
-        return (once_key(self.grant.request_id), self.keys.log, self.keys.live, self.keys.state)
+    def _owners(self) -> tuple[str, ...]:
+        """The keys of all who have limits: the API key's always, its tenant's if it has some."""
+        key, tenant = self.keys.key, self.keys.tenant
+        found = (key.log, key.live, key.state)
+        if self.grant.tenant_limits == NO_LIMITS:
+            return found
+        return (*found, tenant.log, tenant.live, tenant.state)
 
     def reserve(self, now_us: int | None = None) -> Command:
         """Ask for the request; without `now_us` Redis's own clock counts, one for all gates."""
-        grant, limits = self.grant, self.grant.limits
-        asked = (limits.rpm, limits.tpm, limits.par, limits.month)
+        grant = self.grant
+        asked = [_asked(limits) for limits in limits_of(grant)]
         return call(
             RESERVE,
-            (*self._all, usage_key(self.month), REVOKED),
+            (
+                once_key(grant.request_id),
+                usage_key(self.month),
+                spent_key(self.month),
+                REVOKED,
+                *self._owners,
+            ),
             (
                 "" if now_us is None else now_us,
                 grant.request_id,
@@ -54,19 +67,20 @@ class Holder:
                 grant.key,
                 json.dumps(grant.key),
                 grant.reserve_tokens,
-                *(-1 if limit is None else limit for limit in asked),
                 round(self.lease_s * _US),
                 ONCE_MS,
                 self.keys.fields,
+                self.keys.tenant_field,
+                *itertools.chain.from_iterable(asked),
             ),
         )
 
     def renew(self, now_us: int | None = None) -> Command:
-        """Keep the request's slot for another lease."""
+        """Keep the request's slots for another lease."""
         grant = self.grant
         return call(
             RENEW,
-            self._all[1:],
+            self._owners,
             (
                 "" if now_us is None else now_us,
                 grant.request_id,
@@ -76,27 +90,47 @@ class Holder:
         )
 
     def settle(self, outcome: Outcome) -> Command:
-        """Free the slot and count what was used; sent twice, it acts once."""
+        """Free the slots and count what was used; sent twice, it acts once."""
         counts: list[str | int] = []
         for name, number in increments(self.grant, outcome).items():
             counts += [self.keys.fields + name, number]
         return call(
             SETTLE,
-            (*self._all, usage_key(self.month)),
+            (
+                once_key(self.grant.request_id),
+                usage_key(self.month),
+                spent_key(self.month),
+                *self._owners,
+            ),
             (
                 self.grant.request_id,
                 self.token,
                 -1 if outcome.undo else outcome.generated,
                 SETTLED_MS,
                 USAGE_S,
+                self.keys.tenant_field,
                 *counts,
             ),
         )
 
 
-def decided(reply: Sequence[int], limits: Limits) -> Decision:
+def limits_of(grant: Grant) -> tuple[Limits, ...]:
+    """The limits of each owner, in the order of the scripts: the key's, the tenant's."""
+    if grant.tenant_limits == NO_LIMITS:
+        return (grant.limits,)
+    return (grant.limits, grant.tenant_limits)
+
+
+def decided(reply: Sequence[int], grant: Grant) -> Decision:
     """The reply of reserve.lua."""
-    verdict, requests_left, requests_us, tokens_left, tokens_us, wait_us = reply
-    resets_s = (requests_us / _US, tokens_us / _US)
-    left = standing(limits, requests_left, tokens_left, resets_s)
-    return Decision(Verdict(verdict), left, wait_us / _US)
+    verdict, whose, wait_us, *left = reply
+    lefts = []
+    for limits in limits_of(grant) if left else ():
+        requests, requests_us, tokens, tokens_us, *left = left
+        lefts.append(Left(limits, requests, requests_us / _US, tokens, tokens_us / _US))
+    return decision(Verdict(verdict), whose - 1, wait_us / _US, lefts)
+
+
+def _asked(limits: Limits) -> tuple[int, ...]:
+    asked = (limits.rpm, limits.tpm, limits.par, limits.month)
+    return tuple(-1 if limit is None else limit for limit in asked)

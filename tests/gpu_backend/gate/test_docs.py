@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gpu_backend.gate import answers, settings, usage
 from gpu_backend.gate.answers import Refusal, Standing, Window, rate_headers
-from gpu_backend.gate.scripts import Keys, once_key, usage_key
+from gpu_backend.gate.scripts import Keys, once_key, spent_key, usage_key
 
 TEXT = (Path(__file__).parents[3] / "docs" / "gate.md").read_text(encoding="utf-8")
 
@@ -45,9 +45,9 @@ def test_every_rate_header_is_there() -> None:
 
 
 def test_every_key_and_count_is_there() -> None:
-    keys = Keys.of("tenant", "key")
+    owner = Keys.of("tenant", "key").key
     told = {name.strip("`") for name, *_ in rows("Keys in Redis")}
-    known = {once_key("REQUEST"), usage_key("YYYY-MM"), "nf:1:revoked"}
-    known |= {key.replace("tenant/key", "OWNER") for key in (keys.log, keys.live, keys.state)}
+    known = {once_key("REQUEST"), usage_key("YYYY-MM"), spent_key("YYYY-MM"), "nf:1:revoked"}
+    known |= {key.replace("tenant/key", "OWNER") for key in (owner.log, owner.live, owner.state)}
     assert known == told
     assert not [count for count in usage.COUNTS if f"`{count}`" not in TEXT]

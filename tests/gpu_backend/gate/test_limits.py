@@ -50,7 +50,7 @@ class Model:
     used: int = 0
 
     def verdicts(self, now_us: int, tokens: int) -> set[Verdict]:
-        """Every verdict that may be given: OK alone, or one of the limits that are reached."""
+        """Every limit that is reached; none lets the request in."""
         limits, found = self.limits, set()
         window = self._window(now_us)
         live = [h for h in self.held.values() if not h.settled and h.lease_us > now_us]
@@ -63,32 +63,51 @@ class Model:
             found.add(Verdict.PARALLEL)
         if limits.month is not None and budget > limits.month:
             found.add(Verdict.MONTH)
-        return found or {Verdict.OK}
+        return found
 
-    def left(self, now_us: int) -> tuple[int, int]:
-        window = self._window(now_us)
-        rpm, tpm = self.limits.rpm or 0, self.limits.tpm or 0
-        return max(0, rpm - len(window)), max(0, tpm - sum(h.tokens for h in window))
+    def left(self, now_us: int) -> tuple[int | None, int | None]:
+        """Requests and tokens that are left, None without such a limit."""
+        window, limits = self._window(now_us), self.limits
+        tokens = sum(h.tokens for h in window)
+        return (
+            None if limits.rpm is None else max(0, limits.rpm - len(window)),
+            None if limits.tpm is None else max(0, limits.tpm - tokens),
+        )
 
     def _window(self, now_us: int) -> list[Held]:
         return [h for h in self.held.values() if h.at_us > now_us - WINDOW_US and not h.undone]
 
 
+@dataclass
+class Models:
+    """One tenant and its keys: a request needs room at its key and at the tenant."""
+
+    keys: dict[str, Model]
+    tenant: Model
+
+    def of(self, key: str) -> tuple[Model, Model]:
+        return self.keys[key], self.tenant
+
+    def verdicts(self, key: str, now_us: int, tokens: int) -> set[Verdict]:
+        """Every verdict that may be given: OK alone, or one of the limits that are reached."""
+        found = set[Verdict]().union(*(m.verdicts(now_us, tokens) for m in self.of(key)))
+        return found or {Verdict.OK}
+
+
 class RedisSubject:
     """The scripts in a real Redis, with made-up time."""
 
-    def __init__(self, store: redis.Redis, limits: Limits) -> None:
+    def __init__(self, store: redis.Redis) -> None:
         self.store = store
         for script in ALL:
             store.script_load(script.text)
         self.holders: dict[str, Holder] = {}
-        self.limits = limits
 
     def reserve(self, asked: Grant, now_us: int) -> Decision:
         keys = Keys.of(asked.tenant, asked.key)
         holder = Holder(asked, f"token-{asked.request_id}", MONTH, keys, LEASE_US / US)
         self.holders[asked.request_id] = holder
-        return decided(self.run(holder.reserve(now_us)), asked.limits)
+        return decided(self.run(holder.reserve(now_us)), asked)
 
     def settle(self, request_id: str, generated: int | None) -> None:
         outcome = UNDONE if generated is None else Outcome(generated)
@@ -134,94 +153,131 @@ limits_ = st.builds(
     par=limit,
     month=st.none() | st.integers(0, 150),
 )
+KEYS = ("one", "two")
 # Few amounts, so that sums meet the limits exactly.
 amount = st.sampled_from([0, 5, 10, 20])
 # Quarters of a second are exact in floats; whole windows and leases are where mistakes live.
 step = st.one_of(
     st.tuples(st.just("wait"), st.integers(0, 80) | st.sampled_from([60, 239, 240, 241])),
-    st.tuples(st.just("reserve"), amount),
-    st.tuples(st.just("reserve"), amount),
+    st.tuples(st.sampled_from(KEYS), amount),
+    st.tuples(st.sampled_from(KEYS), amount),
     st.tuples(st.just("settle"), amount),
     st.tuples(st.just("undo"), st.integers(0, 3)),
     st.tuples(st.just("renew"), st.just(0)),
 )
 steps_ = st.lists(step, min_size=5, max_size=40)
+# Most often a tenant has no limits: then its keys must not be counted together.
+owners_ = st.fixed_dictionaries(dict.fromkeys((*KEYS, "tenant"), limits_)) | (
+    st.fixed_dictionaries(dict.fromkeys(KEYS, limits_))
+)
+Owners = dict[str, Limits]
 
 
-def play(subject: Subject, model: Model, steps: list[tuple[str, int]], key: str) -> None:
-    """Do the same to both and compare every decision."""
-    now_us = START_US
-    leases = isinstance(subject, RedisSubject)
-    for number, (kind, amount) in enumerate(steps):
-        running = [name for name, held in model.held.items() if not held.settled]
+class Play:
+    """Does the same to the limits and to the model, and compares every decision."""
+
+    def __init__(self, subject: Subject, owners: Owners, tenant: str) -> None:
+        self.subject, self.tenant = subject, tenant
+        keys = {name: Model(owners[name]) for name in KEYS}
+        self.models = Models(keys, Model(owners.get("tenant", Limits())))
+        self.running: dict[str, tuple[str, Held]] = {}
+        self.now_us = START_US
+
+    def do(self, kind: str, amount: int) -> None:
         if kind == "wait":
-            now_us += amount * US // 4
-        elif kind == "reserve":
-            asked = replace(grant(key, input_tokens=amount, output_tokens=0), limits=model.limits)
-            before = model.verdicts(now_us, amount)
-            decision = subject.reserve(asked, now_us)
-            assert decision.verdict in before, (number, before)
-            if decision.verdict is Verdict.OK:
-                lease_us = now_us + LEASE_US if leases else 1 << 62
-                model.held[asked.request_id] = Held(now_us, amount, lease_us)
-            elif decision.verdict in (Verdict.REQUESTS, Verdict.TOKENS):
-                _check_wait(model, decision, now_us, amount)
-            _check_left(model, decision, now_us)
+            self.now_us += amount * US // 4
+        elif kind in KEYS:
+            self._reserve(kind, amount)
         elif kind == "renew":
-            for name in running:
-                subject.renew(name, now_us)
-                model.held[name].lease_us = max(model.held[name].lease_us, now_us + LEASE_US)
-        elif running:
-            held = model.held[running[amount % len(running)]]
-            held.settled = True
-            held.undone = kind == "undo"
-            held.tokens = 0 if held.undone else amount
+            self._renew()
+        elif self.running:
+            self._settle(amount, undo=kind == "undo")
+
+    def _reserve(self, kind: str, amount: int) -> None:
+        key, shared = self.models.of(kind)
+        plain = grant(kind, input_tokens=amount, output_tokens=0, tenant=self.tenant)
+        asked = replace(plain, limits=key.limits, tenant_limits=shared.limits)
+        allowed = self.models.verdicts(kind, self.now_us, amount)
+        decision = self.subject.reserve(asked, self.now_us)
+        assert decision.verdict in allowed
+        if decision.verdict is Verdict.OK:
+            leases = isinstance(self.subject, RedisSubject)
+            held = Held(self.now_us, amount, self.now_us + LEASE_US if leases else 1 << 62)
+            key.held[asked.request_id] = shared.held[asked.request_id] = held
+            self.running[asked.request_id] = (kind, held)
+        else:
+            _check_whose(self.models, kind, decision, self.now_us, amount)
+        if decision.verdict in (Verdict.REQUESTS, Verdict.TOKENS):
+            _check_wait(self.models, kind, decision, self.now_us, amount)
+        _check_left(self.models, kind, decision, self.now_us)
+
+    def _renew(self) -> None:
+        for name, (_, held) in self.running.items():
+            self.subject.renew(name, self.now_us)
+            held.lease_us = max(held.lease_us, self.now_us + LEASE_US)
+
+    def _settle(self, amount: int, *, undo: bool) -> None:
+        name = list(self.running)[amount % len(self.running)]
+        whose, held = self.running.pop(name)
+        held.settled, held.undone, held.tokens = True, undo, 0 if undo else amount
+        for model in self.models.of(whose):
             model.used += held.tokens
-            subject.settle(running[amount % len(running)], None if held.undone else amount)
+        self.subject.settle(name, None if undo else amount)
 
 
-def _check_wait(model: Model, decision: Decision, now_us: int, tokens: int) -> None:
+def play(subject: Subject, owners: Owners, steps: list[tuple[str, int]], tenant: str) -> None:
+    """Do all steps, one after the other."""
+    game = Play(subject, owners, tenant)
+    for kind, amount in steps:
+        game.do(kind, amount)
+
+
+def _check_whose(models: Models, key: str, decision: Decision, now_us: int, tokens: int) -> None:
+    """The owner that is named is one whose limit is reached, and it is named with its limits."""
+    model = dict(zip(("key", "tenant"), models.of(key), strict=True))[decision.whose]
+    assert decision.verdict in model.verdicts(now_us, tokens)
+    assert model.limits == decision.limits
+
+
+def _check_wait(models: Models, key: str, decision: Decision, now_us: int, tokens: int) -> None:
     """The wait is right to the microsecond, unless the request never fits."""
-    never = (model.limits.rpm == 0) or tokens > (
-        model.limits.tpm if model.limits.tpm is not None else tokens
-    )
-    if never:
-        return
+    for limits in (model.limits for model in models.of(key)):
+        if limits.rpm == 0 or (limits.tpm is not None and tokens > limits.tpm):
+            return
     timed = {Verdict.REQUESTS, Verdict.TOKENS}
     then_us = now_us + round(decision.wait_s * US)
-    assert not timed & model.verdicts(then_us, tokens)
-    assert timed & model.verdicts(then_us - 1, tokens)
+    assert not timed & models.verdicts(key, then_us, tokens)
+    assert timed & models.verdicts(key, then_us - 1, tokens)
 
 
-def _check_left(model: Model, decision: Decision, now_us: int) -> None:
-    requests, tokens = model.left(now_us)
-    if decision.standing.requests is not None:
-        assert requests == decision.standing.requests.remaining
-    if decision.standing.tokens is not None:
-        assert tokens == decision.standing.tokens.remaining
+def _check_left(models: Models, key: str, decision: Decision, now_us: int) -> None:
+    """Of two limits the one with less left is told."""
+    left = [model.left(now_us) for model in models.of(key)]
+    windows = (decision.standing.requests, decision.standing.tokens)
+    for window, counts in zip(windows, zip(*left, strict=True), strict=True):
+        known = [count for count in counts if count is not None]
+        assert min(known, default=None) == (None if window is None else window.remaining)
 
 
-@given(limits=limits_, steps=steps_)
+@given(owners=owners_, steps=steps_)
 @examples(
-    max_examples=150,
+    max_examples=200,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 def test_redis_decides_as_the_model_does(
-    store: redis.Redis, limits: Limits, steps: list[tuple[str, int]]
+    store: redis.Redis, owners: Owners, steps: list[tuple[str, int]]
 ) -> None:
-    key = f"key-{next(_names)}"
-    model = Model(limits)
-    play(RedisSubject(store, limits), model, steps, key)
-    store.delete("nf:gate:1:usage:" + MONTH)
+    play(RedisSubject(store), owners, steps, f"tenant-{next(_names)}")
 
 
-@given(limits=limits_, steps=steps_)
+@given(owners=owners_, steps=steps_)
 @examples(max_examples=300, deadline=None)
 def test_a_process_without_redis_decides_as_the_model_does(
-    limits: Limits, steps: list[tuple[str, int]]
+    owners: Owners, steps: list[tuple[str, int]]
 ) -> None:
-    play(LocalSubject(), Model(Limits(limits.rpm, limits.tpm, limits.par)), steps, "key")
+    without_budget = {name: replace(limits, month=None) for name, limits in owners.items()}
+    play(LocalSubject(), without_budget, steps, "tenant")
 
 
 @pytest.mark.fault(7)
@@ -233,7 +289,7 @@ def test_no_sixty_seconds_admit_more_than_the_limit_and_none_admit_less(
     store: redis.Redis, gaps_us: list[int]
 ) -> None:
     """Whatever refusal there was: in the 60 s before it, exactly the limit was let in."""
-    key, subject = f"key-{next(_names)}", RedisSubject(store, Limits(rpm=4))
+    key, subject = f"key-{next(_names)}", RedisSubject(store)
     admitted: list[int] = []
     for at_us in itertools.accumulate(gaps_us, initial=START_US):
         decision = subject.reserve(grant(key, rpm=4), at_us)
@@ -251,7 +307,7 @@ def test_a_burst_across_a_windows_edge_stays_within_the_limit(
     store: redis.Redis, name: str, edge_us: int
 ) -> None:
     """A fixed window would let twenty in within two seconds."""
-    subject = RedisSubject(store, Limits(rpm=10))
+    subject = RedisSubject(store)
 
     def burst(at_us: int, size: int) -> int:
         decisions = [subject.reserve(grant(name, rpm=10), at_us) for _ in range(size)]
@@ -269,7 +325,7 @@ def test_tokens_wait_for_as_many_of_the_oldest_as_they_need(
     store: redis.Redis, name: str, tokens: int, wait_s: int
 ) -> None:
     """Ten were used 20 s ago, ten 10 s ago, and twenty are the limit."""
-    for subject in (RedisSubject(store, Limits()), LocalSubject()):
+    for subject in (RedisSubject(store), LocalSubject()):
 
         def asked_at(seconds: int, tokens: int, subject: Subject = subject) -> Decision:
             wanted = grant(name, tpm=20, input_tokens=tokens, output_tokens=0)
@@ -282,7 +338,7 @@ def test_tokens_wait_for_as_many_of_the_oldest_as_they_need(
 
 
 def test_what_a_killed_gate_held_is_free_when_its_lease_ends(store: redis.Redis, name: str) -> None:
-    subject = RedisSubject(store, Limits(par=1))
+    subject = RedisSubject(store)
 
     def verdict_at(at_us: int) -> Verdict:
         return subject.reserve(grant(name, par=1), at_us).verdict
@@ -296,7 +352,7 @@ def test_a_request_that_outlived_its_lease_is_counted_again_once_it_is_renewed(
     store: redis.Redis, name: str
 ) -> None:
     """Its gate could not reach Redis for a while, but the engine went on with it."""
-    subject, asked = RedisSubject(store, Limits()), grant(name, month=40)
+    subject, asked = RedisSubject(store), grant(name, month=40)
     subject.reserve(asked, START_US)
     later_us = START_US + 2 * LEASE_US
     other = grant(name, month=25)
@@ -308,15 +364,16 @@ def test_a_request_that_outlived_its_lease_is_counted_again_once_it_is_renewed(
 
 
 def test_everything_but_usage_expires_by_itself(store: redis.Redis, name: str) -> None:
-    subject = RedisSubject(store, Limits())
-    asked = grant(name)
+    subject = RedisSubject(store)
+    asked = replace(grant(name), tenant_limits=Limits(par=5))
     subject.reserve(asked, START_US)
     subject.renew(asked.request_id, START_US)
     for key in store.keys("*"):
         assert 0 < store.pttl(key) <= 75_000, key
     subject.settle(asked.request_id, 3)
     left = {str(key, "utf-8"): store.ttl(key) for key in store.scan_iter()}
-    assert 400 * 86_400 - 5 < left.pop("nf:gate:1:usage:" + MONTH) <= 400 * 86_400
+    for kept in ("usage", "spent"):
+        assert 400 * 86_400 - 5 < left.pop(f"nf:gate:1:{kept}:{MONTH}") <= 400 * 86_400
     assert all(0 < ttl <= 900 for ttl in left.values())
 
 
@@ -324,7 +381,7 @@ def test_another_gates_settlement_of_the_same_request_id_changes_nothing(
     store: redis.Redis, name: str
 ) -> None:
     """A second use of a grant was refused: what its gate sends must not free the first one's."""
-    subject, asked = RedisSubject(store, Limits(par=1)), grant(name, par=1)
+    subject, asked = RedisSubject(store), grant(name, par=1)
     subject.reserve(asked, START_US)
     other = Holder(asked, "another token", MONTH, Keys.of("acme", name), 15)
     assert 0 == subject.run(other.settle(Outcome(9)))
@@ -333,4 +390,30 @@ def test_another_gates_settlement_of_the_same_request_id_changes_nothing(
 
 def test_keys_and_tenants_are_apart_whatever_their_names_hold() -> None:
     names = [("a/b", "c"), ("a", "b/c"), ("a:b", "c"), ("a", "b:c"), ("ä", "c"), ("a%2Fb", "c")]
-    assert len(names) == len({Keys.of(*each) for each in names})
+    assert len(names) == len({Keys.of(*each).key for each in names})
+    owners = {Keys.of(*each).tenant for each in names} | {Keys.of(*each).key for each in names}
+    assert 5 + len(names) == len(owners), "five tenants, and no key is one"
+
+
+def test_a_tenants_budget_is_spent_by_all_its_keys_and_kept_for_a_limit_that_comes_later(
+    store: redis.Redis, name: str
+) -> None:
+    """Tokens of a tenant are counted also while it has no limit."""
+    subject = RedisSubject(store)
+    for key in ("one", "two"):
+        free = grant(key, tenant=name)
+        subject.reserve(free, START_US)
+        subject.settle(free.request_id, 30)
+    late = grant("three", tenant=name, output_tokens=0, input_tokens=1)
+    for budget, verdict in ((60, Verdict.MONTH), (61, Verdict.OK)):
+        asked = replace(late, request_id=f"{name}-{budget}", tenant_limits=Limits(month=budget))
+        decided_ = subject.reserve(asked, START_US)
+        assert verdict is decided_.verdict
+
+
+def test_what_one_tenant_uses_is_not_anothers(store: redis.Redis, name: str) -> None:
+    """The same key id in two tenants, each with one request at once."""
+    subject, one_each = RedisSubject(store), Limits(par=1, rpm=1)
+    for tenant, verdict in (("a", Verdict.OK), ("b", Verdict.OK), ("a", Verdict.PARALLEL)):
+        asked = replace(grant(name, tenant=tenant + name), tenant_limits=one_each)
+        assert verdict is subject.reserve(asked, START_US).verdict

@@ -31,3 +31,9 @@ def first(whole: Whole) -> Edge:
 def second(whole: Whole) -> Edge:
     """Another edge process with a new instance for every request."""
     return whole.edge(reuse_count=1)
+
+
+@pytest.fixture(scope="session")
+def apart(whole: Whole) -> Edge:
+    """An edge without a store that it shares with the others."""
+    return whole.edge(store="none")

@@ -1,0 +1,28 @@
+"""Neither header nor timing tells a tenant what another asked; `just tenancy` asks more often.
+
+With so few pairs chance alone reaches further: the bound is wider, and a leak of a fraction of a
+millisecond is the recipe's to find. What a cache that two tenants share would do is far beyond it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tenancy.__main__ import lines
+from tenancy.judge import TOGETHER
+from tenancy.run import tenancy
+
+PAIRS = 160
+
+
+@pytest.mark.fault(9)
+def test_another_tenants_answer_looks_like_none(tmp_path: Path) -> None:
+    found = tenancy(PAIRS, tmp_path, print)
+    text = "\n".join(lines(found))
+    assert ["other's", "underway", "own", "planted"] == [each.kind for each in found]
+    assert all(each.right for each in found), text
+    own = next(each for each in found if each.kind == "own")
+    assert max(own.figures[TOGETHER], 1 - own.figures[TOGETHER]) > 0.95, "it would see a hit"
+    assert not own.same_heads, "and the headers of one"

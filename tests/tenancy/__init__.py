@@ -1,0 +1,1 @@
+"""Whether anything tells a tenant that another one asked the same: `just tenancy`."""
