@@ -52,6 +52,10 @@ overload *arguments: dev
 soak *arguments: dev
     {{dev_python}} -m tests.soak {{arguments}}
 
+# Simulate runs of known difference: does the 95% interval cover, is nothing falsely called slower?
+coverage *arguments: dev
+    {{dev_python}} -m tests.simulation.pairs {{arguments}}
+
 # Print what a model needs of a GPU.
 budget *arguments:
     ./nearfar budget {{arguments}}

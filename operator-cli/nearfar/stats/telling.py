@@ -172,10 +172,9 @@ def _breakdown(of: str, found: Breakdown) -> Iterator[str]:
         adjusted = found.adjusted
         low, high = adjusted.interval() if adjusted.known else (float("nan"), float("nan"))
         without = f"; without {', '.join(found.left_out)}" if found.left_out else ""
-        yield (
-            f"  mix-adjusted difference {_sign(adjusted.value)}{_amount(abs(adjusted.value), 'ms')} "
-            f"(95% interval {_interval(low, high)}{without})"
-        )
+        moved = f"{_sign(adjusted.value)}{_amount(abs(adjusted.value), 'ms')}"
+        interval = f"95% interval {_interval(low, high)}{without}"
+        yield f"  mix-adjusted difference {moved} ({interval})"
 
 
 def _amount(value: float, unit: str) -> str:

@@ -1,6 +1,6 @@
 """How often the comparison is right, over simulated pairs of runs with a known difference.
 
-    python -m tests.nearfar.stats.simulated --simulations 1000      (just coverage)
+    python -m tests.simulation.pairs --simulations 1000      (just coverage)
 
 Requests within a block wait for each other (a first-order autoregression) and blocks drift; their
 times are skewed, as latencies are. Nothing here is a normal distribution.
@@ -89,8 +89,9 @@ def simulate(design: Design, simulations: int, seed: int) -> Outcome:
         verdicts = judged([Measured(str(n), "ms", one, (1, 1)) for n, one in enumerate(family)])
         slower += any(one.word == "slower" for one in verdicts)
         found += any(one.seen for one in verdicts)
-    return Outcome(design, covered / simulations, slower / simulations, found / simulations,
-                   simulations)
+    return Outcome(
+        design, covered / simulations, slower / simulations, found / simulations, simulations
+    )
 
 
 def _cells(times: np.ndarray) -> Cells:
