@@ -56,6 +56,10 @@ soak *arguments: dev
 coverage *arguments: dev
     {{dev_python}} -m tests.simulation.pairs {{arguments}}
 
+# Measure three placements with real network delay: a user 10, 80 and 200 ms from the GPU.
+distance *arguments: dev
+    {{dev_python}} -m distance {{arguments}}
+
 # Print what a model needs of a GPU.
 budget *arguments:
     ./nearfar budget {{arguments}}
