@@ -70,9 +70,9 @@ async def _run(session: Session) -> Reason:
     # A user and password in the address would stand in the way of the key, and in the file.
     session = replace(session, edge=replace(session.edge, endpoint=bare(session.edge.endpoint)))
     plan = replace(session.plan, salt=session.plan.salt or secrets.randbits(31) * 1_000_000)
-    with _ending_on_signals(stop):
-        probe, manner = await _probe(session, plan, zero)
-        header = _header(session, plan, manner, probe)
+    with ending_on_signals(stop):
+        probe, manner = await probed(session, plan, zero)
+        header = header_of(session, plan, manner, probe)
         async with Client(session.edge, manner, zero) as client:
             with RunWriter(session.path, header) as writer:
                 session.began(header)
@@ -83,13 +83,13 @@ async def _run(session: Session) -> Reason:
 
                 sink(probe)
                 await _load(client, plan, sink, stop)
-                writer.end(_reason(stop))
+                writer.end(reason_of(stop))
     if stop.reason == "dead":
         raise Missing(
             f"{session.edge.endpoint} does not answer any more; {session.path} has what it gave.",
             "./nearfar status, or look at the edge's log.",
         )
-    return _reason(stop)
+    return reason_of(stop)
 
 
 async def _load(client: Client, plan: Plan, sink: Sink, stop: Stop) -> None:
@@ -111,7 +111,7 @@ async def _load(client: Client, plan: Plan, sink: Sink, stop: Stop) -> None:
         await open_loop(client, shots, sink, stop)
 
 
-async def _probe(session: Session, plan: Plan, zero: float) -> tuple[Sample, Manner]:
+async def probed(session: Session, plan: Plan, zero: float) -> tuple[Sample, Manner]:
     """Ask once: is anybody there, is the key right, does it allow the account of time?"""
     manner = replace(session.manner, headers={**plan.headers, **session.manner.headers})
     shot = replace(next(replace(plan, warm_up=1).warming(0)))
@@ -145,7 +145,7 @@ def _refusal(sample: Sample) -> Refused:
     return refused(sample.status or 0, {"message": message, "code": code})
 
 
-def _header(session: Session, plan: Plan, manner: Manner, probe: Sample) -> Header:
+def header_of(session: Session, plan: Plan, manner: Manner, probe: Sample) -> Header:
     requests, sampling = plan.requests, plan.sampling
     return Header(
         run=session.run,
@@ -205,12 +205,12 @@ def bare(url: str) -> str:
     return f"{scheme}://{rest.split('?')[0].split('#')[0].rpartition('@')[2]}".rstrip("/")
 
 
-def _reason(stop: Stop) -> Reason:
+def reason_of(stop: Stop) -> Reason:
     return {"": "done", "interrupted": "interrupted"}.get(stop.reason, "failed")  # type: ignore[return-value]
 
 
 @contextlib.contextmanager
-def _ending_on_signals(stop: Stop) -> Iterator[None]:
+def ending_on_signals(stop: Stop) -> Iterator[None]:
     """The first ctrl-C ends the load in order, the second one at once."""
     loop = asyncio.get_running_loop()
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
