@@ -56,6 +56,14 @@ overload *arguments: dev
 soak *arguments: dev
     {{dev_python}} -m tests.soak {{arguments}}
 
+# Simulate runs of known difference: does the 95% interval cover, is nothing falsely called slower?
+coverage *arguments: dev
+    {{dev_python}} -m tests.simulation.pairs {{arguments}}
+
+# Measure three placements with real network delay: a user 10, 80 and 200 ms from the GPU.
+distance *arguments: dev
+    {{dev_python}} -m distance {{arguments}}
+
 # Print what a model needs of a GPU.
 budget *arguments:
     ./nearfar budget {{arguments}}

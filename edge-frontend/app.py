@@ -20,6 +20,7 @@ from edge_frontend import flow, rehearsal, settings
 from edge_frontend.adapters.wasi_clock import WasiClock
 from edge_frontend.adapters.wasi_http import WasiInbound, respond
 from edge_frontend.adapters.wasi_redis import WasiRedis
+from edge_frontend.adapters.wasi_sockets import WasiSockets
 from edge_frontend.adapters.wasi_upstream import WasiUpstream
 from edge_frontend.errors import EdgeError
 from edge_frontend.exchange import Exchange, Instance
@@ -61,6 +62,8 @@ class _Host:
             random_bytes=random.get_random_bytes,
             log=_log,
             spawn=_spawn,
+            # Spin lets a component reach addresses over HTTP alone.
+            sockets=None if IS_SPIN else WasiSockets(),
         )
 
 

@@ -24,6 +24,7 @@ from . import (
     headers,
     health,
     hits,
+    probe,
     prompt,
     rate,
     revocations,
@@ -215,9 +216,8 @@ async def _dispatch(x: Exchange) -> Reply:
         return respond(x, 200, {"status": "ok"})
     if path == "/openapi.json":
         return respond(x, 200, DOCUMENT)
-    if path == "/readyz":
-        return respond(x, *await health.ready(x))
-    return respond(x, *await admin.handle(x))
+    of_the_operator = {"/readyz": health.ready, "/probe": probe.handle}
+    return respond(x, *await of_the_operator.get(path, admin.handle)(x))
 
 
 def _route(x: Exchange, request: ChatRequest, template: Template) -> Route:

@@ -86,6 +86,7 @@ ROUTES = (
     Route("GET", "/healthz", "none"),
     Route("GET", "/readyz", "none"),
     Route("GET", "/openapi.json", "none"),
+    Route("GET", "/probe", "trace"),
     Route("GET", "/admin/keys", "admin"),
     Route("PUT", "/admin/keys/{key_id}", "admin"),
     Route("DELETE", "/admin/keys/{key_id}", "admin"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from . import forward
 from .errors import EdgeError, StoreDown
@@ -13,13 +14,13 @@ from .routes import Upstream
 PROBE_TIMEOUT_MS = 2_000  # who asks for readiness gives up soon: Kubernetes waits for one second
 
 
-async def ready(x: Exchange) -> tuple[int, dict[str, object]]:
+async def ready(x: Exchange) -> tuple[int, dict[str, Any]]:
     """Ask the near store and each upstream once; answers a status and a document."""
     checks = {"settings": "ok", "store": await _store(x)}
     for name, upstream in x.settings.routes.upstreams.items():
         checks[f"upstream {name}"] = await _upstream(x, upstream)
     bad = [name for name, state in checks.items() if state not in ("ok", "none")]
-    document: dict[str, object] = {"status": "ready" if not bad else "not ready", "checks": checks}
+    document: dict[str, Any] = {"status": "ready" if not bad else "not ready", "checks": checks}
     if bad:
         document["not_ready"] = bad
     return (503 if bad else 200), document

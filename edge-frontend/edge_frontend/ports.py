@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 
 class Alarm(Protocol):
@@ -201,6 +201,26 @@ class Upstream(Protocol):
         ...
 
 
+class Sockets(Protocol):
+    """Plain connections, where a host gives them; only how long they take is of interest."""
+
+    async def look_up(self, host: str, timeout_ms: int) -> Any:
+        """An address of the host, in the adapter's own form.
+
+        Raises:
+            UpstreamError: when there is none, or it did not come in time.
+        """
+        ...
+
+    async def connect(self, address: Any, port: int, timeout_ms: int) -> None:
+        """Open a TCP connection and drop it at once.
+
+        Raises:
+            UpstreamError: when nobody takes it, or not in time.
+        """
+        ...
+
+
 class Sink(Protocol):
     """The client's end of the answer."""
 
@@ -255,3 +275,4 @@ class Ports:
     random_bytes: Callable[[int], bytes]
     log: Callable[[str], None]
     spawn: Callable[[Awaitable[None]], None]
+    sockets: Sockets | None = None

@@ -338,6 +338,26 @@ class ScriptedUpstream:
         return fields
 
 
+@dataclass
+class TimedSockets:
+    """Finds a name in 7 ms and takes a connection in so many, or fails so."""
+
+    clock: VirtualClock
+    connect_ms: float = 40.0
+    failure: UpstreamError | None = None
+    connected: list[tuple[Any, int]] = field(default_factory=list)
+
+    async def look_up(self, host: str, timeout_ms: int) -> Any:
+        await self.clock.sleep_ms(7)
+        return f"address of {host}"
+
+    async def connect(self, address: Any, port: int, timeout_ms: int) -> None:
+        await self.clock.sleep_ms(self.connect_ms)
+        if self.failure is not None:
+            raise self.failure
+        self.connected.append((address, port))
+
+
 class RecordingSink:
     """A client's end that remembers what came and when, and may leave after so many writes."""
 
@@ -424,6 +444,7 @@ class Edge:
     store: MemoryStore | None = None
     upstream: ScriptedUpstream = field(init=False)
     instance: Instance = field(default_factory=Instance)
+    sockets: TimedSockets | None = None
     logs: list[str] = field(default_factory=list)
     spawned: list[asyncio.Future[None]] = field(default_factory=list)
     dropped: bool = False
@@ -466,6 +487,7 @@ class Edge:
             random_bytes=self.random_bytes,
             log=self.logs.append,
             spawn=self._spawn,
+            sockets=self.sockets,
         )
         return Exchange.begin(inbound, ports, self.settings, self.instance, self.clock.now_ms())
 

@@ -187,6 +187,9 @@ class Upstream:
         if path == "/fake/last":  # when each delta of the last answer really left
             last = self.requests[-1].deltas_sent_ms if self.requests else []
             return HTTPStatus.OK, json.dumps({"deltas_sent_ms": last}).encode()
+        if path == "/fake/times":  # by the answer's number, on the machine's monotonic clock
+            seen = {r.number: [r.t_received, r.t_first_content_sent] for r in self.requests}
+            return HTTPStatus.OK, json.dumps(seen).encode()
         if path == "/v1/models":
             if self._refuses(record):
                 return HTTPStatus.UNAUTHORIZED, b'{"error":"Unauthorized"}'

@@ -13,14 +13,13 @@ from urllib.parse import unquote, urlsplit
 
 from componentize_py_types import Err
 from spin_sdk import wit
-from spin_sdk.wit.imports import wasi_sockets_ip_name_lookup_0_3_0 as names
-from spin_sdk.wit.imports import wasi_sockets_types_0_3_0 as sockets
 
 from .. import redis_commands as commands
 from .. import resp
 from ..errors import StoreDown
 from ..ports import Operation, Result
 from .waits import DROPPED, Alarm, Listener, Writing, new_future, within
+from .wasi_sockets import address_of, connected
 
 IDLE_CONNECTIONS = 16
 
@@ -112,19 +111,7 @@ class _Connection:
 
     @staticmethod
     async def open(host: str, port: int) -> _Connection:
-        address = _literal(host) or (await names.resolve_addresses(host))[0]
-        if isinstance(address, sockets.IpAddress_Ipv4):
-            family = sockets.IpAddressFamily.IPV4
-            remote: Any = sockets.IpSocketAddress_Ipv4(
-                sockets.Ipv4SocketAddress(port, address.value)
-            )
-        else:
-            family = sockets.IpAddressFamily.IPV6
-            remote = sockets.IpSocketAddress_Ipv6(
-                sockets.Ipv6SocketAddress(port, 0, address.value, 0)
-            )
-        socket = sockets.TcpSocket.create(family)
-        await socket.connect(remote)
+        socket = await connected(await address_of(host), port)
         outward, source = wit.byte_stream()
         sending = socket.send(source)
         inward, receiving = socket.receive()
@@ -203,14 +190,3 @@ class _Connection:
         """Let go of a connection that is still waited on; the host ends it with the instance."""
         self._outward.finalizer.detach()
         self._inward.finalizer.detach()
-
-
-def _literal(host: str) -> sockets.IpAddress_Ipv4 | None:
-    """An IPv4 address written as one, which nobody has to be asked for."""
-    parts = host.split(".")
-    if len(parts) != 4 or not all(
-        part.isascii() and part.isdigit() and int(part) < 256 for part in parts
-    ):
-        return None
-    first, second, third, fourth = map(int, parts)
-    return sockets.IpAddress_Ipv4((first, second, third, fourth))

@@ -1,0 +1,1 @@
+"""Pictures of recorded runs, and the page that holds them."""

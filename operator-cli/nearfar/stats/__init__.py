@@ -1,0 +1,1 @@
+"""Before and after: differences with their doubt, the stage that explains them, and verdicts."""

@@ -1,0 +1,111 @@
+"""Which part of the way explains most of a difference, and what speaks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from nearfar.runs import Sample
+from nearfar.stats import stages
+from nearfar.stats.bootstrap import difference
+from nearfar.stats.measures import AFTER_FIRST, END_TO_END, FIRST_CONTENT
+from nearfar.stats.side import Sides
+from nearfar.stats.stages import Split
+from nearfar.stats.verdict import Finding, Measured, judged
+
+# With fewer requests than this share carrying a record, the parts would be of another crowd.
+LEAST_RECORDED = 0.95
+NO_RECORDS = (
+    "not all requests came with the edge's record on both sides: the key needs the permission trace"
+)
+NOTHING_FELT = "neither first content nor what follows it moved more than chance moves it"
+NO_PART = "no single part of the way moved more than chance moves it"
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The parts of the way with their differences; `most` is None where none can be named.
+
+    `share` is the named part's difference in relation to that of what it is a part of (`of`).
+    `why_not` says why nothing is named, or why there are no parts.
+    """
+
+    parts: tuple[Finding, ...]
+    split: Split | None
+    most: Finding | None
+    of: str
+    share: float | None
+    why_not: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """For --json."""
+        return {
+            "most": self.most.name if self.most else None,
+            "of": self.of or None,
+            "share": None if self.share is None else round(self.share, 4),
+            "why_not": self.why_not or None,
+            "parts": [part.as_dict() for part in self.parts],
+        }
+
+
+def explained(sides: Sides, felt: Mapping[str, Finding], *, draws: int) -> Explanation:
+    """Find the part that moved most in the direction of what moved for the user.
+
+    A part is named only where first content, what follows it or the whole moved, and the part
+    itself moved more than chance over all parts makes it.
+    """
+    split = _split(sides)
+    both = [[stages.parts(each, split) for each in side] for side in (sides.before, sides.after)]
+    known = [[each for each in side if each is not None] for side in both]
+    if any(len(k) < LEAST_RECORDED * len(b) for k, b in zip(known, both, strict=True)):
+        return Explanation((), None, None, "", None, NO_RECORDS)
+    names = stages.ordered({name for side in known for each in side for name in each})
+    found = judged([_measured(sides, both, name, draws) for name in names])
+    return _named(found, split, felt)
+
+
+def _split(sides: Sides) -> Split:
+    one, two = stages.splits(sides.before), stages.splits(sides.after)
+    return Split(one.call and two.call, one.stream and two.stream)
+
+
+def _measured(
+    sides: Sides, both: Sequence[Sequence[Mapping[str, float] | None]], name: str, draws: int
+) -> Measured:
+    # A stage that did not happen took no time; only so do the parts add up to the whole.
+    values = [
+        {at: each.get(name, 0.0) for at, each in enumerate(side) if each is not None}
+        for side in both
+    ]
+    one, two = (sides.cells(which, found) for which, found in enumerate(values))
+    found = difference(one, two, paired=sides.paired, draws=draws)
+    return Measured(name, "ms", found, (len(values[0]), len(values[1])))
+
+
+def _named(found: Sequence[Finding], split: Split, felt: Mapping[str, Finding]) -> Explanation:
+    """Name the largest part among those on the side of the way that moved."""
+    moved = {name: one for name, one in felt.items() if one.seen}
+    if not moved:
+        return Explanation(tuple(found), split, None, "", None, NOTHING_FELT)
+    candidates = [part for part in found if part.seen and _of(part, moved)]
+    if not candidates:
+        return Explanation(tuple(found), split, None, "", None, NO_PART)
+    most = max(candidates, key=lambda part: abs(part.value))
+    of = _of(most, moved)
+    whole = moved[of].value
+    return Explanation(tuple(found), split, most, of, most.value / whole if whole else None, "")
+
+
+def _of(part: Finding, moved: Mapping[str, Finding]) -> str:
+    """What moved, in the same direction, that this is a part of; empty where there is none."""
+    own = AFTER_FIRST if stages.after_first(part.name) else FIRST_CONTENT
+    for name in (own, END_TO_END):
+        if name in moved and moved[name].value * part.value > 0:
+            return name
+    return ""
+
+
+def recorded(samples: Sequence[Sample]) -> int:
+    """How many of these came with the edge's record."""
+    return sum(sample.record is not None for sample in samples)

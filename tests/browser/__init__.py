@@ -1,0 +1,1 @@
+"""A real Chromium for the tests, and what asks it."""

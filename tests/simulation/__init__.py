@@ -1,0 +1,1 @@
+"""Simulated runs: how often a comparison is right."""
