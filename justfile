@@ -61,14 +61,14 @@ lock *arguments:
     {{compile}} {{arguments}} --group edge -o edge-frontend/requirements.lock
     {{compile}} {{arguments}} --group operator -c edge-frontend/requirements.lock -o operator-cli/requirements.lock
     {{compile}} {{arguments}} --group installer -o operator-cli/installer.lock
-    {{compile}} {{arguments}} --group infra -o infra/requirements.lock
-    {{compile}} {{arguments}} --group dev -c edge-frontend/requirements.lock -c operator-cli/requirements.lock -o tests/requirements.lock
+    {{compile}} {{arguments}} --group infra -c edge-frontend/requirements.lock -c operator-cli/requirements.lock -o infra/requirements.lock
+    {{compile}} {{arguments}} --group dev -c infra/requirements.lock -o tests/requirements.lock
 
 [private]
 dev:
     NEARFAR_GROUP=dev ./nearfar --version >&2
 
-dev_python := "PYTHONPATH=edge-frontend:gpu-backend:operator-cli:tests .nearfar/env-dev/bin/python"
+dev_python := "PYTHONPATH=edge-frontend:gpu-backend:infra:operator-cli:tests .nearfar/env-dev/bin/python"
 
 # The launcher puts uv into .nearfar/uv where PATH has none.
 uv := `command -v uv || echo .nearfar/uv/bin/uv`
