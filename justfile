@@ -61,6 +61,7 @@ lock *arguments:
     {{compile}} {{arguments}} --group edge -o edge-frontend/requirements.lock
     {{compile}} {{arguments}} --group operator -c edge-frontend/requirements.lock -o operator-cli/requirements.lock
     {{compile}} {{arguments}} --group installer -o operator-cli/installer.lock
+    {{compile}} {{arguments}} --group go -o tests/go.lock
     {{compile}} {{arguments}} --group infra -c edge-frontend/requirements.lock -c operator-cli/requirements.lock -o infra/requirements.lock
     {{compile}} {{arguments}} --group dev -c infra/requirements.lock -o tests/requirements.lock
 
