@@ -15,7 +15,7 @@ import os
 import time
 from dataclasses import dataclass, field
 
-from gpu_backend.gate import answers, settings
+from gpu_backend.gate import answers, metrics, settings
 from gpu_backend.gate.answers import Application, Headers, Message, Receive, Refusal, Scope, Send
 from gpu_backend.gate.limiter import SETTLED_WITHIN_S, Hold, Limiter
 from gpu_backend.gate.load import Load, Seat
@@ -42,12 +42,15 @@ class Gate:
         self.settings = chosen or settings.from_environment(os.environ)
         self.load = Load(self.settings.max_running, self.settings.max_waiting, time.monotonic)
         self.limiter = Limiter(self.settings)
+        self.metrics = metrics.Metrics()
         if not self.settings.secrets:
             log.warning("The gate is off: NEARFAR_GATE_SECRET is not set. Everything passes.")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self.app(scope, receive, self._closing(send))
+        elif scope["type"] == "http" and (scope["method"], scope["path"]) == ("GET", metrics.PATH):
+            await metrics.answer(self.metrics.text(self.load, self.limiter.redis_up), send)
         elif not self.settings.secrets:
             await self.app(scope, receive, send)
         elif scope["type"] != "http":
@@ -76,18 +79,28 @@ class Gate:
 
     async def _enter(self, scope: Scope) -> Passage:
         """Let a request in, or raise the Refusal that it gets."""
-        grant = _grant(scope, self.settings.secrets)
+        grant = self._read(scope)
         try:
             seat = self.load.take(grant.tenant, grant.priority, grant.choices)
-        except Refusal:
+        except Refusal as refusal:
+            self.metrics.refused(refusal, grant)
             self.limiter.note_hits(grant)
             raise
         try:
             hold = await self.limiter.reserve(grant)
-        except BaseException:
+        except BaseException as error:
             self.load.give_back(seat, served=False)
+            if isinstance(error, Refusal):
+                self.metrics.refused(error, grant)
             raise
         return Passage(self, _without_grant(scope), grant, seat, hold)
+
+    def _read(self, scope: Scope) -> Grant:
+        try:
+            return _grant(scope, self.settings.secrets)
+        except Refusal as refusal:
+            self.metrics.refused(refusal)
+            raise
 
     def _closing(self, send: Send) -> Send:
         async def passing(message: Message) -> None:
@@ -149,6 +162,7 @@ class Passage:
         self.gate.load.give_back(
             self.seat, served=served, tokens=outcome.generated if outcome.exact else 0
         )
+        self.gate.metrics.answered(self.grant, outcome)
         self._taken = self.gate.limiter.settle(self.hold, outcome)
 
     async def _free(self) -> None:
