@@ -70,3 +70,8 @@ OTLP = Flow(
 )
 
 FLOWS = (CHAT, EMBEDDINGS, OTLP)
+
+
+def wanted(*, embeddings: bool, otlp: bool) -> tuple[Flow, ...]:
+    """The flows of one deployment: what is not served is not reachable either."""
+    return (CHAT, *((EMBEDDINGS,) if embeddings else ()), *((OTLP,) if otlp else ()))

@@ -2,37 +2,62 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import pulumi
+
+from nearfar_infra.components.cluster import Cluster
+from nearfar_infra.components.credentials import Credentials
+from nearfar_infra.components.edge import Edge
+from nearfar_infra.components.ingress import Ingress
+from nearfar_infra.inside import Inside
+from nearfar_infra.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """Addresses, the first API key, and the commands to try next. Secrets are marked as such."""
+    """The exported values by their names; secrets are marked as such.
 
-    chat_url: pulumi.Output[str]
-    gpu_url: pulumi.Output[str]
-    model: str
-    first_api_key: pulumi.Output[str]
-    key_secret: pulumi.Output[str]
-    kubeconfig: pulumi.Output[str]
-    cluster_id: pulumi.Output[str]
-    dashboards: pulumi.Output[str]
-    grafana_password: pulumi.Output[str]
-    try_next: pulumi.Output[list[str]]
+    chatUrl, firstApiKey (where there is an edge), gpuUrl, upstreamKey, keySecret, model, region,
+    clusterId, kubeconfig, dashboards, grafanaPassword (where there is monitoring), tryNext.
+    """
 
-    def exported(self) -> dict[str, pulumi.Input[object]]:
-        """The outputs under the names that they are exported by."""
-        return {
-            "chatUrl": self.chat_url,
-            "gpuUrl": self.gpu_url,
-            "model": self.model,
-            "firstApiKey": self.first_api_key,
-            "keySecret": self.key_secret,
-            "kubeconfig": self.kubeconfig,
-            "clusterId": self.cluster_id,
-            "dashboards": self.dashboards,
-            "grafanaPassword": self.grafana_password,
-            "tryNext": self.try_next,
+    exported: Mapping[str, Any]
+
+    @classmethod
+    def of(
+        cls,
+        settings: Settings,
+        cluster: Cluster,
+        credentials: Credentials,
+        ingress: Ingress,
+        parts: Inside,
+        edge: Edge | None,
+    ) -> Outputs:
+        found: dict[str, Any] = {
+            "gpuUrl": ingress.url,
+            "upstreamKey": credentials.upstream_key,
+            "keySecret": credentials.edge_key_secret,
+            "model": settings.serving.spec.served_name,
+            "region": settings.cluster.region,
+            "clusterId": cluster.cluster_id,
+            "kubeconfig": pulumi.Output.secret(cluster.kubeconfig),
         }
+        if edge is not None:
+            found |= {"chatUrl": edge.url, "firstApiKey": pulumi.Output.secret(edge.first_key)}
+        if parts.monitoring is not None:
+            found |= {
+                "dashboards": parts.monitoring.dashboards,
+                "grafanaPassword": credentials.grafana,
+            }
+        return cls(found | {"tryNext": _try_next(with_edge=edge is not None)})
+
+
+def _try_next(*, with_edge: bool) -> list[str]:
+    """Commands that work with the stack as it is; no secret stands in them."""
+    inside = ["nearfar doctor --deploy", "nearfar cost", "nearfar leftovers"]
+    if not with_edge:
+        return inside
+    return ['nearfar chat --stack . "Why is the sky blue?"', *inside]
