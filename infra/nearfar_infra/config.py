@@ -97,6 +97,7 @@ def _serving(found: Values, spec: ServingSpec, weight_bytes: int) -> ServingSett
         scale_to_zero=found.flag("scaleToZero"),
         weights=cast("WeightsFrom", found.text("weights")),
         snapshot=found.flag("snapshot"),
+        snapshot_image=found.maybe("snapshotImage"),
         image_pre_pull=found.flag("imagePrePull"),
         model_volume_gib=found.number("modelVolumeGib"),
         storage_class=found.text("storageClass"),

@@ -79,6 +79,11 @@ _SERVING = (
         False,
     ),
     Field(
+        "snapshotImage",
+        "string",
+        "vLLM's image with CRIU and its CUDA plugin added, by digest; snapshot needs it.",
+    ),
+    Field(
         "imagePrePull",
         "boolean",
         "Pull vLLM's image onto each GPU node before it is needed.",

@@ -94,6 +94,9 @@ _CHECKS: dict[str, tuple[Callable[[object], bool], str]] = {
     "replicas": _between(1, 100),
     "autoscaleMax": _between(0, 100),
     "weights": _one_of("volume", "stream"),
+    "snapshotImage": _like(
+        re.compile(r"[a-z0-9][a-z0-9./:_-]+@sha256:[0-9a-f]{64}"), "must end in @sha256:DIGEST"
+    ),
     "modelVolumeGib": _between(10, 16_384),
     "allowedSources": _CIDRS,
     "domain": _like(_HOST, "must be a host name in lower case"),
@@ -150,6 +153,8 @@ def _volume(values: Values) -> Iterator[tuple[str, str]]:
 def _snapshot(values: Values) -> Iterator[tuple[str, str]]:
     if values.flag("snapshot") and values.text("weights") != "volume":
         yield "snapshot", "needs weights of volume, where it is kept"
+    if values.flag("snapshot") and not values.maybe("snapshotImage"):
+        yield "snapshotImage", "must be set beside snapshot: vLLM's own image has no CRIU"
 
 
 _NEEDS_DOMAIN = (
@@ -199,7 +204,7 @@ _RULES: tuple[tuple[tuple[str, ...], Callable[[Values], Iterator[tuple[str, str]
     (("region", "gpuPlan"), _region),
     (("replicas", "autoscaleMax", "gpuNodesMax", "scaleToZero"), _seats),
     (("replicas", "autoscaleMax", "weights"), _volume),
-    (("snapshot", "weights"), _snapshot),
+    (("snapshot", "weights", "snapshotImage"), _snapshot),
     (("domain", "dnsZone", "dnsToken", "allowedSources"), _certificates),
     (("domain", "dnsZone"), _zone),
     (("edgeTarget", "edgeRegistry"), _edge),

@@ -45,6 +45,7 @@ class ServingSettings:
     scale_to_zero: bool
     weights: WeightsFrom
     snapshot: bool
+    snapshot_image: str | None
     image_pre_pull: bool
     model_volume_gib: int
     storage_class: str
