@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hmac
 import logging
 import os
 import time
@@ -26,6 +27,8 @@ from gpu_backend.grant import HEADER, Grant, GrantError, verify
 # What computes nothing; everything else needs a grant. vLLM serves inference under many paths,
 # and several of them ask for no key.
 FREE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+# What the cluster asks without a key: is it alive, and what does it count.
+OPEN_PATHS = frozenset({"/health", "/metrics", metrics.PATH})
 
 log = logging.getLogger("gpu_backend.gate")
 
@@ -51,11 +54,15 @@ class Gate:
             await self.app(scope, receive, self._closing(send))
         elif scope["type"] == "http" and (scope["method"], scope["path"]) == ("GET", metrics.PATH):
             await metrics.answer(self.metrics.text(self.load, self.limiter.redis_up), send)
-        elif not self.settings.secrets:
+        elif not self.settings.secrets and self.settings.api_key is None:
             await self.app(scope, receive, send)
         elif scope["type"] != "http":
             await _turn_away(receive, send)
-        elif scope["method"] in FREE_METHODS:
+        elif not _knows_key(scope, self.settings.api_key):
+            refusal = answers.Unauthorized("The request carries no valid API key.")
+            self.metrics.refused(refusal)
+            await answers.refuse(refusal, self.load.header(), send)
+        elif not self.settings.secrets or scope["method"] in FREE_METHODS:
             await self.app(scope, receive, send)
         else:
             await self._admit(scope, receive, send)
@@ -196,6 +203,16 @@ def _grant(scope: Scope, secrets: tuple[bytes, ...]) -> Grant:
         return verify(given[0] if len(given) == 1 else b"", secrets, time.time())
     except GrantError as error:
         raise answers.Unauthorized(str(error)) from error
+
+
+def _knows_key(scope: Scope, key: bytes | None) -> bool:
+    """Whether the request has the bearer key, where one is asked for."""
+    if key is None:
+        return True
+    if scope["method"] in FREE_METHODS and scope["path"] in OPEN_PATHS:
+        return True
+    given = [value for name, value in scope["headers"] if name == b"authorization"]
+    return len(given) == 1 and hmac.compare_digest(given[0], b"Bearer " + key)
 
 
 def _without_grant(scope: Scope) -> Scope:
