@@ -63,6 +63,8 @@ def _settings(found: Values, spec: ServingSpec, weight_bytes: int) -> Settings:
         key_generation=found.number("keyGeneration"),
         redis_url=found.maybe("redisUrl"),
         monitoring=found.flag("monitoring"),
+        linode_api=found.text("linodeApi"),
+        firewall_check=found.flag("firewallCheck"),
         mirror=found.maybe("mirror"),
         pins=found.text("pins"),
     )
@@ -125,6 +127,8 @@ def _edge(found: Values) -> EdgeSettings:
         app=found.text("edgeApp"),
         account=found.maybe("edgeAccount"),
         registry=found.maybe("edgeRegistry"),
+        registry_user=found.maybe("edgeRegistryUser"),
+        registry_password=found.maybe("edgeRegistryPassword"),
         replicas=found.number("edgeReplicas"),
         region=found.text("edgeRegion"),
         tenant=found.text("tenant"),

@@ -129,13 +129,21 @@ _EDGE = (
     ),
     Field("edgeApp", "string", "Name of the edge application.", "nearfar"),
     Field("edgeAccount", "string", "Account of Akamai Functions, if the login has several."),
-    Field("edgeRegistry", "string", "OCI repository that the component is pushed to (spinkube)."),
+    Field(
+        "edgeRegistry",
+        "string",
+        "Container repository that the edge is pushed to (spinkube, wasmtime).",
+    ),
+    Field("edgeRegistryUser", "string", "User of that registry, if it wants one."),
+    Field("edgeRegistryPassword", "string", "That user's password or token.", secret=True),
     Field("edgeReplicas", "integer", "Copies of the edge in the cluster (spinkube, wasmtime).", 2),
     Field("edgeRegion", "string", "Name of the edge's place, for its records.", "edge"),
     Field("tenant", "string", "First tenant, whose API key is made.", "first"),
     Field("guardrails", "string", "Rules for requests and answers at the edge.", "none@1"),
 )
 _SOURCES = (
+    Field("linodeApi", "string", "Address of Linode's API.", "https://api.linode.com/v4"),
+    Field("firewallCheck", "boolean", "Ask Linode at the end whether both firewalls hold.", True),
     Field("mirror", "string", "http(s)://host/path that holds every chart and image (air-gapped)."),
     Field("pins", "string", "File with the images' digests, beside Pulumi.yaml.", "pins.toml"),
 )

@@ -6,12 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import pulumi
-
 from nearfar_infra.components.cluster import Cluster
 from nearfar_infra.components.credentials import Credentials
 from nearfar_infra.components.edge import Edge
-from nearfar_infra.components.ingress import Ingress
+from nearfar_infra.components.routes import Routes
 from nearfar_infra.inside import Inside
 from nearfar_infra.settings import Settings
 
@@ -32,21 +30,21 @@ class Outputs:
         settings: Settings,
         cluster: Cluster,
         credentials: Credentials,
-        ingress: Ingress,
+        routes: Routes,
         parts: Inside,
         edge: Edge | None,
     ) -> Outputs:
         found: dict[str, Any] = {
-            "gpuUrl": ingress.url,
+            "gpuUrl": routes.url,
             "upstreamKey": credentials.upstream_key,
             "keySecret": credentials.edge_key_secret,
             "model": settings.serving.spec.served_name,
             "region": settings.cluster.region,
             "clusterId": cluster.cluster_id,
-            "kubeconfig": pulumi.Output.secret(cluster.kubeconfig),
+            "kubeconfig": cluster.kubeconfig,
         }
         if edge is not None:
-            found |= {"chatUrl": edge.url, "firstApiKey": pulumi.Output.secret(edge.first_key)}
+            found |= {"chatUrl": edge.url, "firstApiKey": edge.first_key}
         if parts.monitoring is not None:
             found |= {
                 "dashboards": parts.monitoring.dashboards,

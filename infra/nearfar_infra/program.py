@@ -10,14 +10,16 @@ import pulumi_linode as linode
 from pulumi import ResourceOptions
 
 from nearfar_infra import flows, inside, names
+from nearfar_infra.components.checks import FirewallsAttached, VolumesGone
 from nearfar_infra.components.cluster import Cluster, ClusterArgs
 from nearfar_infra.components.credentials import Credentials, CredentialsArgs
 from nearfar_infra.components.edge import Edge, EdgeArgs
 from nearfar_infra.components.first_answer import FirstAnswer, FirstAnswerArgs
 from nearfar_infra.components.front import Front, FrontArgs
-from nearfar_infra.components.ingress import Ingress, IngressArgs
+from nearfar_infra.components.ingress import SECURE_PORT, Ingress, IngressArgs
 from nearfar_infra.components.namespaces import Namespaces, NamespacesArgs
 from nearfar_infra.components.node_firewall import NodeFirewall, NodeFirewallArgs
+from nearfar_infra.components.routes import Routes, RoutesArgs
 from nearfar_infra.inside import Given
 from nearfar_infra.outputs import Outputs
 from nearfar_infra.settings import Settings
@@ -33,49 +35,76 @@ def program(settings: Settings, sources: Sources, token: str) -> Outputs:
         PinsError: before any resource, when an image that is asked for has no digest.
     """
     sources.require(settings.parts)
-    provider = linode.Provider("linode", token=pulumi.Output.secret(token))
+    secret = pulumi.Output.secret(token)
+    provider = linode.Provider("linode", token=secret, url=settings.linode_api)
     at_linode = ResourceOptions(providers=[provider])
     credentials = Credentials("credentials", CredentialsArgs(settings.key_generation))
     cluster = Cluster("cluster", ClusterArgs(settings.cluster), at_linode)
+    volumes = VolumesGone(
+        "volumes", cluster.kubeconfig, ResourceOptions(depends_on=[cluster.provider])
+    )
+    within = ResourceOptions(providers=[cluster.provider, provider])
+    namespaces = Namespaces("namespaces", NamespacesArgs(settings, volumes), within)
+    given = Given(settings, sources, namespaces, credentials, cluster.gpu_pool_id, within)
+    nodes = NodeFirewall("nodes", NodeFirewallArgs(sources), within)
+    front, routes = _front(given)
+    if settings.firewall_check:
+        _check(settings, secret, cluster, nodes, front)
+    parts = inside.parts(given)
+    edge = None if settings.edge.target == "none" else _edge(given, routes, parts)
+    return Outputs.of(settings, cluster, credentials, routes, parts, edge)
+
+
+def _front(given: Given) -> tuple[Front, Routes]:
+    """The way in: Traefik, the NodeBalancer before it, and what it lets through."""
+    settings = given.settings
+    namespace = given.namespaces.ready[names.INGRESS]
+    ingress = Ingress(
+        "ingress",
+        IngressArgs(namespace, given.sources, settings.front, settings.serving.storage_class),
+        given.opts,
+    )
     front = Front(
         "front",
         FrontArgs(
-            settings.cluster.label, settings.cluster.region, cluster.cluster_id, settings.front
-        ),
-        at_linode,
-    )
-    within = ResourceOptions(providers=[cluster.provider])
-    namespaces = Namespaces("namespaces", NamespacesArgs(settings), within)
-    NodeFirewall("nodes", NodeFirewallArgs(sources), within)
-    given = Given(settings, sources, namespaces, credentials, cluster.gpu_pool_id, within)
-    ingress = _ingress(given, front)
-    parts = inside.parts(given)
-    if settings.edge.target == "none":
-        return Outputs.of(settings, cluster, credentials, ingress, parts, None)
-    edge = _edge(given, ingress, parts)
-    return Outputs.of(settings, cluster, credentials, ingress, parts, edge)
-
-
-def _ingress(given: Given, front: Front) -> Ingress:
-    return Ingress(
-        "ingress",
-        IngressArgs(
-            namespace=given.namespaces.ready[names.INGRESS],
-            sources=given.sources,
-            settings=given.settings.front,
-            flows=flows.wanted(
-                embeddings=given.settings.serving.embeddings, otlp=given.settings.monitoring
-            ),
-            host=front.host,
-            nodebalancer_id=front.nodebalancer_id,
-            firewall_id=front.firewall_id,
-            storage_class=given.settings.serving.storage_class,
+            namespace=namespace,
+            label=settings.cluster.label,
+            settings=settings.front,
+            target=ingress.target,
+            target_port=SECURE_PORT,
+            ingress_ready=ingress.ready,
         ),
         given.opts,
     )
+    routes = Routes(
+        "routes",
+        RoutesArgs(namespace, settings.front, flows.exposed(settings), front.host, ingress.ready),
+        given.opts,
+    )
+    return front, routes
 
 
-def _edge(given: Given, ingress: Ingress, parts: inside.Inside) -> Edge:
+def _check(
+    settings: Settings,
+    token: pulumi.Output[str],
+    cluster: Cluster,
+    nodes: NodeFirewall,
+    front: Front,
+) -> None:
+    """Look whether Linode did what it was asked; a change of sources or pools is looked at anew."""
+    pools = (settings.cluster.cpu, settings.cluster.gpu)
+    FirewallsAttached(
+        "firewalls",
+        api=settings.linode_api,
+        token=token,
+        cluster_id=cluster.cluster_id,
+        address=front.address,
+        watched=[*settings.front.allowed_sources, *(f"{p.plan.key} {p.most}" for p in pools)],
+        opts=ResourceOptions(depends_on=[nodes, front]),
+    )
+
+
+def _edge(given: Given, routes: Routes, parts: inside.Inside) -> Edge:
     """The edge, and the question that it has to answer before the deployment counts as done."""
     edge = Edge(
         "edge",
@@ -84,7 +113,7 @@ def _edge(given: Given, ingress: Ingress, parts: inside.Inside) -> Edge:
             sources=given.sources,
             edge=given.settings.edge,
             spec=given.settings.serving.spec,
-            upstream=ingress.url,
+            public_url=routes.url,
             upstream_key=given.credentials.upstream_key,
             gate_secret=given.credentials.gate_secret,
             key_secret=given.credentials.edge_key_secret,

@@ -114,8 +114,12 @@ _CHECKS: dict[str, tuple[Callable[[object], bool], str]] = {
     ),
     "edgeTarget": _one_of(*EDGE_TARGETS),
     "edgeApp": _like(_LABEL, "must be lower-case letters, digits and dashes, at most 32"),
+    "edgeRegistry": _like(
+        re.compile(r"[a-z0-9.-]+(:\d+)?(/[a-z0-9._-]+)+"), "must be like ghcr.io/acme/nearfar-edge"
+    ),
     "edgeReplicas": _between(1, 100),
     "tenant": _like(_NAME, "must be letters, digits and . _ -"),
+    "linodeApi": (_is_url, "must be a web address without a query"),
     "mirror": (_is_url, "must be a web address without a query"),
 }
 
@@ -179,8 +183,11 @@ def _zone(values: Values) -> Iterator[tuple[str, str]]:
 
 
 def _edge(values: Values) -> Iterator[tuple[str, str]]:
-    if values.text("edgeTarget") == "spinkube" and not values.maybe("edgeRegistry"):
-        yield "edgeRegistry", "must be set for edgeTarget spinkube"
+    target = values.text("edgeTarget")
+    if target in ("spinkube", "wasmtime") and not values.maybe("edgeRegistry"):
+        yield "edgeRegistry", f"must be set for edgeTarget {target}"
+    if bool(values.maybe("edgeRegistryUser")) != bool(values.maybe("edgeRegistryPassword")):
+        yield "edgeRegistryPassword", "and edgeRegistryUser go together"
 
 
 def _custom_model(values: Values) -> Iterator[tuple[str, str]]:
@@ -207,7 +214,7 @@ _RULES: tuple[tuple[tuple[str, ...], Callable[[Values], Iterator[tuple[str, str]
     (("snapshot", "weights", "snapshotImage"), _snapshot),
     (("domain", "dnsZone", "dnsToken", "allowedSources"), _certificates),
     (("domain", "dnsZone"), _zone),
-    (("edgeTarget", "edgeRegistry"), _edge),
+    (("edgeTarget", "edgeRegistry", "edgeRegistryUser", "edgeRegistryPassword"), _edge),
     (("model", "modelRevision", "servedName", "modelConfig"), _custom_model),
     (("autoscaleMax", "monitoring"), _monitored),
 )

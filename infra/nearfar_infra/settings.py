@@ -75,6 +75,8 @@ class EdgeSettings:
     app: str
     account: str | None
     registry: str | None
+    registry_user: str | None
+    registry_password: str | None = field(repr=False)
     replicas: int
     region: str
     tenant: str
@@ -92,6 +94,8 @@ class Settings:
     key_generation: int
     redis_url: str | None = field(repr=False)
     monitoring: bool
+    linode_api: str
+    firewall_check: bool
     mirror: str | None
     pins: str
 

@@ -13,16 +13,18 @@ from nearfar_infra.sources import Sources
 
 @dataclass(frozen=True, slots=True)
 class EdgeArgs:
-    """`upstream` is the GPU half's address (https://host). `engine_ready` is only waited for.
+    """`public_url` is the ingress's address (https://host); `engine_ready` is only waited for.
 
-    `namespace` is that of an edge inside the cluster. `collector_token` None: no monitoring.
+    An edge outside the cluster forwards to `public_url`. One inside is reached there itself
+    (flows.CLIENTS), and forwards to the Service of the model. `namespace` is for that one.
+    `collector_token` None: no monitoring.
     """
 
     namespace: pulumi.Input[str]
     sources: Sources
     edge: EdgeSettings
     spec: ServingSpec
-    upstream: pulumi.Input[str]
+    public_url: pulumi.Input[str]
     upstream_key: pulumi.Input[str]
     gate_secret: pulumi.Input[str]
     key_secret: pulumi.Input[str]
