@@ -56,6 +56,21 @@ soak *arguments: dev
 budget *arguments:
     ./nearfar budget {{arguments}}
 
+# Say what `deploy` would do, creating nothing: `just preview --stack dev`.
+preview *arguments:
+    NEARFAR_GROUP=infra ./nearfar --version >&2
+    {{infra_python}} -m nearfar_infra preview {{arguments}}
+
+# Deploy both halves, and ask the edge one question (docs/deploy.md).
+deploy *arguments:
+    NEARFAR_GROUP=infra ./nearfar --version >&2
+    {{infra_python}} -m nearfar_infra up {{arguments}}
+
+# Take everything away again; `nearfar leftovers` looks for what stayed.
+destroy *arguments:
+    NEARFAR_GROUP=infra ./nearfar --version >&2
+    {{infra_python}} -m nearfar_infra destroy {{arguments}}
+
 # Make the lock files again from pyproject.toml: hashes, no addresses. gpu-backend has its own.
 lock *arguments:
     {{compile}} {{arguments}} --group edge -o edge-frontend/requirements.lock
@@ -69,6 +84,7 @@ lock *arguments:
 dev:
     NEARFAR_GROUP=dev ./nearfar --version >&2
 
+infra_python := "PYTHONPATH=edge-frontend:gpu-backend:infra:operator-cli .nearfar/env-infra/bin/python"
 dev_python := "PYTHONPATH=edge-frontend:gpu-backend:infra:operator-cli:tests .nearfar/env-dev/bin/python"
 
 # The launcher puts uv into .nearfar/uv where PATH has none.

@@ -11,7 +11,11 @@ Value = str | int | bool | tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One key. A key without a default must be set when `required`, and is off otherwise."""
+    """One key. Without a default it must be set where `required`, and stands for nothing otherwise.
+
+    `unset` is the number that says the same as leaving the key out: Pulumi wants a value for every
+    key of a typed configuration.
+    """
 
     key: str
     kind: Kind
@@ -19,6 +23,7 @@ class Field:
     default: Value | None = None
     required: bool = False
     secret: bool = False
+    unset: int | None = None
 
 
 _CLUSTER = (
@@ -57,10 +62,12 @@ _SERVING = (
     Field("modelRevision", "string", "Commit of that model; a branch is refused."),
     Field("modelConfig", "string", "Path of that model's config.json, for the memory budget."),
     Field("servedName", "string", "Name under which clients ask for that model."),
-    Field("contextTokens", "integer", "Prompt plus answer, in tokens; the profile's if not set."),
-    Field("maxRunning", "integer", "Requests computed at once; the profile's if not set."),
-    Field("maxWaiting", "integer", "Requests that may wait besides; the profile's if not set."),
-    Field("gpuMemoryPercent", "integer", "Share of GPU memory for vLLM; the profile's if not set."),
+    Field("contextTokens", "integer", "Prompt plus answer, in tokens; 0: the profile's.", unset=0),
+    Field("maxRunning", "integer", "Requests computed at once; 0: the profile's.", unset=0),
+    Field("maxWaiting", "integer", "Requests that may wait besides; -1: the profile's.", unset=-1),
+    Field(
+        "gpuMemoryPercent", "integer", "Share of GPU memory for vLLM; 0: the profile's.", unset=0
+    ),
     Field("replicas", "integer", "vLLM servers; each takes one GPU node.", 1),
     Field("autoscaleMax", "integer", "Most vLLM servers under load (KEDA); 0: no autoscaling.", 0),
     Field(

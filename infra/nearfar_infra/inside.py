@@ -85,6 +85,7 @@ def _redis_url(given: Given) -> pulumi.Output[str]:
             storage_class=given.settings.serving.storage_class,
             gate_password=given.credentials.redis_gate,
             metrics_password=given.credentials.redis_metrics,
+            operator_password=given.credentials.redis_operator,
         ),
         given.opts,
     )
@@ -98,6 +99,7 @@ def _engine(given: Given, gpu: GpuOperator, monitoring: Monitoring | None) -> En
             namespace=given.namespaces.ready[names.SERVING],
             sources=given.sources,
             serving=given.settings.serving,
+            plan=given.settings.cluster.gpu.plan,
             upstream_key=given.credentials.upstream_key,
             gate_secret=given.credentials.gate_secret,
             redis_url=_redis_url(given),

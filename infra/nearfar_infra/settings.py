@@ -107,6 +107,7 @@ class Settings:
             "redis": self.redis_url is None,
             "router": serving.replicas > 1 or serving.autoscale_max > 1,
             "keda": serving.autoscale_max > 0,
+            "pre-pull": serving.image_pre_pull,
             "embeddings": serving.embeddings,
             "monitoring": self.monitoring,
             self.edge.target: self.edge.target != "none",

@@ -64,7 +64,8 @@ def parse(raw: Mapping[str, str]) -> Values:
 
 def _read(entry: Field, text: str, problems: dict[str, str]) -> Value | None:
     try:
-        return _PARSERS[entry.kind](text)
+        value = _PARSERS[entry.kind](text)
+        return None if entry.unset is not None and value == entry.unset else value
     except (ValueError, KeyError):
         problems[entry.key] = _KINDS[entry.kind]
         return None
