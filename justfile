@@ -78,6 +78,7 @@ lock *arguments:
     {{compile}} {{arguments}} --group installer -o operator-cli/installer.lock
     {{compile}} {{arguments}} --group go -o tests/go.lock
     {{compile}} {{arguments}} --group infra -c edge-frontend/requirements.lock -c operator-cli/requirements.lock -o infra/requirements.lock
+    {{compile}} {{arguments}} --group router -o infra/nearfar_infra/router.lock
     {{compile}} {{arguments}} --group dev -c infra/requirements.lock -o tests/requirements.lock
 
 [private]
