@@ -15,6 +15,7 @@ NAMES = (
     "edge-key-secret",
     "redis-gate",
     "redis-metrics",
+    "redis-operator",
     "grafana",
 )
 
@@ -45,5 +46,6 @@ class Credentials(pulumi.ComponentResource):
         self.edge_key_secret = made["edge-key-secret"]
         self.redis_gate = made["redis-gate"]
         self.redis_metrics = made["redis-metrics"]
+        self.redis_operator = made["redis-operator"]
         self.grafana = made["grafana"]
         self.register_outputs({})
