@@ -119,12 +119,19 @@ def _edge(given: Given, routes: Routes, parts: inside.Inside) -> Edge:
             key_secret=given.credentials.edge_key_secret,
             collector_token=given.credentials.collector_token if parts.monitoring else None,
             engine_ready=parts.engine.ready,
+            storage_class=given.settings.serving.storage_class,
         ),
         given.opts,
     )
     FirstAnswer(
         "answer",
-        FirstAnswerArgs(edge.url, edge.first_key, given.settings.serving.spec.served_name),
+        FirstAnswerArgs(
+            edge.url,
+            edge.first_key,
+            given.settings.serving.spec.served_name,
+            given.credentials.edge_key_secret,
+            edge.follows,
+        ),
         ResourceOptions(depends_on=[edge]),
     )
     return edge

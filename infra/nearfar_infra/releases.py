@@ -24,11 +24,13 @@ def release(
 
     A chart's objects are deleted by Helm, hooks included, when the release is.
     """
+    # A chart in a container registry is one address; it has no repository that lists it.
+    oci = chart.repository.startswith("oci://")
     args = ReleaseArgs(
         name=name,
-        chart=chart.name,
+        chart=f"{chart.repository}/{chart.name}" if oci else chart.name,
         version=chart.version,
-        repository_opts=RepositoryOptsArgs(repo=chart.repository),
+        repository_opts=None if oci else RepositoryOptsArgs(repo=chart.repository),
         namespace=namespace,
         values=dict(values),
         timeout=timeout_s,

@@ -30,7 +30,7 @@ class FirstAnswer:
 
     `operatorSecret` (secret; empty: no) registers the key, so that `nearfar keys list` shows it.
     `follows` holds what the question follows from: when one of it changes, it is asked again.
-    Outputs besides: `stages` that answered, the `requestId`, `milliseconds` to the first content.
+    Outputs besides: the `answer`, its `requestId`, `milliseconds` to the first content.
     """
 
     def check(self, news: Values) -> tuple[Values, Mapping[str, str]]:
@@ -72,7 +72,12 @@ class FirstAnswer:
         if news["operatorSecret"]:
             _register(news)
         first_ms = answer.client.first_content_ms
-        return {**news, "requestId": answer.request_id, "milliseconds": first_ms}
+        return {
+            **news,
+            "answer": answer.text,
+            "requestId": answer.request_id,
+            "milliseconds": first_ms,
+        }
 
     def delete(self, id_: str, outputs: Values) -> None:
         """There is nothing to take away."""

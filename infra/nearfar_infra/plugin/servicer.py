@@ -114,7 +114,21 @@ def _abort(context: Any, message: str) -> NoReturn:
 
 def _values(struct: struct_pb2.Struct) -> dict[str, Any]:
     found = rpc.deserialize_properties(struct, keep_unknowns=True)
-    return {name: value for name, value in found.items() if not name.startswith("__")}
+    # The program names outputs among the inputs, without a value.
+    return {
+        name: _whole(value)
+        for name, value in found.items()
+        if value is not None and not name.startswith("__")
+    }
+
+
+def _whole(value: Any) -> Any:
+    """Every number arrives as a float, whole ones too."""
+    if isinstance(value, dict):
+        return {key: _whole(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_whole(inner) for inner in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _struct(values: Values) -> struct_pb2.Struct:
