@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from typing import Any
 
 import pulumi
-import pulumi_kubernetes as k8s
 from pulumi import ResourceOptions
 
+from nearfar_infra import names
 from nearfar_infra.components.model_store import ModelStore, ModelStoreArgs
 from nearfar_infra.components.router import Router, RouterArgs
 from nearfar_infra.manifests import Manifest, around, gate_source, libraries, snapshot, vllm
 from nearfar_infra.manifests.model_files import Files
 from nearfar_infra.manifests.start_up import StartUp, timeout
 from nearfar_infra.manifests.vllm import Server
+from nearfar_infra.objects import declare, named
 from nearfar_infra.plans import Plan
 from nearfar_infra.settings import ServingSettings
 from nearfar_infra.sources import Sources
@@ -61,38 +63,40 @@ class Engine(pulumi.ComponentResource):
         super().__init__("nearfar:components:Engine", name, {}, opts)
         own = ResourceOptions(parent=self)
         files = files_of(args)
-        secret = _secret(f"{name}-secret", args, own)
-        gate = _config_map(f"{name}-gate", gate_source.config_map(args.namespace), own)
-        waited = [secret, gate, *_beside(name, args, own)]
+        waited = [
+            declare(f"{name}-{part}", manifest, own) for part, manifest in _beside(args).items()
+        ]
         store = ModelStore(
             f"{name}-files", ModelStoreArgs(args.serving, files, args.gpu_ready), own
         )
-        server = Server(
-            namespace=args.namespace,
-            image=args.image,
-            serving=args.serving,
-            plan=args.plan,
-            gate_config=gate_source.name(),
-            files=files,
-            secrets_version=_version(args),
-            otlp_endpoint=args.otlp_endpoint,
-        )
-        deployed = _deployment(
-            f"{name}-vllm", server, ResourceOptions(parent=self, depends_on=[*waited, store])
-        )
+        after = ResourceOptions(parent=self, depends_on=[*waited, store])
+        deployed = _deployment(f"{name}-vllm", server_of(args, files), after)
         answering: list[pulumi.Resource] = [deployed]
         if args.routed:
             routing = RouterArgs(args.namespace, args.sources, args.serving.storage_class)
             answering.append(Router(f"{name}-router", routing, own))
-        service = around.service(args.namespace, "router" if args.routed else "vllm")
-        self.service = k8s.core.v1.Service(
+        service = declare(
             f"{name}-service",
-            **_parts(service),
-            opts=ResourceOptions(parent=self, depends_on=answering),
+            around.service(args.namespace, "router" if args.routed else "vllm"),
+            ResourceOptions(parent=self, depends_on=answering),
         )
-        self.deployment = deployed.metadata.apply(lambda meta: str(meta.name))
-        self.ready = self.service.metadata.apply(lambda meta: str(meta.name))
+        self.deployment = named(deployed)
+        self.ready = named(service)
         self.register_outputs({"deployment": self.deployment, "ready": self.ready})
+
+
+def server_of(args: EngineArgs, files: Files) -> Server:
+    """The values that vLLM's Deployment is made of."""
+    return Server(
+        namespace=args.namespace,
+        image=args.image,
+        serving=args.serving,
+        plan=args.plan,
+        gate_config=gate_source.name(),
+        files=files,
+        secrets_version=_version(args),
+        otlp_endpoint=args.otlp_endpoint,
+    )
 
 
 def files_of(args: EngineArgs) -> Files:
@@ -119,75 +123,54 @@ def _version(args: EngineArgs) -> pulumi.Output[str]:
     return pulumi.Output.unsecret(hashed)
 
 
-def _secret(name: str, args: EngineArgs, opts: ResourceOptions) -> k8s.core.v1.Secret:
-    return k8s.core.v1.Secret(
-        name,
-        metadata={"name": vllm.SECRET, "namespace": args.namespace},
-        string_data={
-            "upstream-key": pulumi.Output.secret(args.upstream_key),
-            "gate-secret": pulumi.Output.secret(args.gate_secret),
-            "gate-redis": pulumi.Output.secret(args.redis_url),
+def _secret(args: EngineArgs) -> Manifest:
+    """The three secrets of the pods."""
+    return _hidden(
+        vllm.SECRET,
+        args.namespace,
+        {
+            "upstream-key": args.upstream_key,
+            "gate-secret": args.gate_secret,
+            "gate-redis": args.redis_url,
         },
-        opts=opts,
     )
 
 
-def _config_map(name: str, manifest: Manifest, opts: ResourceOptions) -> k8s.core.v1.ConfigMap:
-    return k8s.core.v1.ConfigMap(
-        name,
-        metadata=manifest["metadata"],
-        data=manifest["data"],
-        immutable=manifest["immutable"],
-        opts=opts,
-    )
+def _hidden(
+    name: str, namespace: pulumi.Input[str], values: dict[str, pulumi.Input[str]]
+) -> Manifest:
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": name, "namespace": namespace, "labels": names.labels("vllm")},
+        "stringData": {key: pulumi.Output.secret(value) for key, value in values.items()},
+    }
 
 
-def _beside(name: str, args: EngineArgs, opts: ResourceOptions) -> list[pulumi.Resource]:
-    """Priority, disruption budget, the token of the hub, and the pre-pull where it is wanted."""
-    first = around.priority()
-    found: list[pulumi.Resource] = [
-        k8s.scheduling.v1.PriorityClass(
-            f"{name}-priority",
-            metadata=first["metadata"],
-            value=first["value"],
-            preemption_policy=first["preemptionPolicy"],
-            description=first["description"],
-            opts=opts,
-        ),
-        k8s.policy.v1.PodDisruptionBudget(
-            f"{name}-budget", **_parts(around.disruption_budget(args.namespace)), opts=opts
-        ),
-    ]
+def _beside(args: EngineArgs) -> dict[str, Manifest]:
+    """Priority, disruption budget, secrets, the gate's sources, the pre-pull where wanted."""
+    found = {
+        "secret": _secret(args),
+        "gate": gate_source.config_map(args.namespace),
+        "priority": around.priority(),
+        "budget": around.disruption_budget(args.namespace),
+    }
     if args.serving.hf_token:
-        token = pulumi.Output.secret(args.serving.hf_token)
-        found.append(
-            k8s.core.v1.Secret(
-                f"{name}-hub",
-                metadata={"name": HF_SECRET, "namespace": args.namespace},
-                string_data={"token": token},
-                opts=opts,
-            )
-        )
+        found["hub"] = _hidden(HF_SECRET, args.namespace, {"token": args.serving.hf_token})
     if args.serving.image_pre_pull:
         pause = args.sources.image("pause").reference
-        pulled = around.pre_pull(args.namespace, args.image, pause)
-        k8s.apps.v1.DaemonSet(f"{name}-pre-pull", **_parts(pulled), opts=opts)
+        found["pre-pull"] = around.pre_pull(args.namespace, args.image, pause)
     return found
 
 
-def _deployment(name: str, server: Server, opts: ResourceOptions) -> k8s.apps.v1.Deployment:
+def _deployment(name: str, server: Server, opts: ResourceOptions) -> Any:
     """vLLM's Deployment; how many there are is KEDA's to say where it is used."""
     manifest = vllm.deployment(server)
     if server.serving.snapshot:
         manifest["spec"]["template"]["spec"] = snapshot.pod(server)
-    scaled = ["spec.replicas"] if server.serving.autoscale_max else None
     patience = timeout(server.budget.await_s)
     waits = ResourceOptions(
         custom_timeouts=pulumi.CustomTimeouts(create=patience, update=patience),
-        ignore_changes=scaled,
+        ignore_changes=["spec.replicas"] if server.serving.autoscale_max else None,
     )
-    return k8s.apps.v1.Deployment(name, **_parts(manifest), opts=ResourceOptions.merge(opts, waits))
-
-
-def _parts(manifest: Manifest) -> Manifest:
-    return {"metadata": manifest["metadata"], "spec": manifest["spec"]}
+    return declare(name, manifest, ResourceOptions.merge(opts, waits))

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import pulumi
-import pulumi_kubernetes as k8s
 from pulumi import ResourceOptions
 
 from nearfar_infra.manifests import gpu
 from nearfar_infra.manifests.registries import mirror_host
 from nearfar_infra.manifests.start_up import timeout
+from nearfar_infra.objects import declare
 from nearfar_infra.releases import release
 from nearfar_infra.sources import Sources
 
@@ -53,46 +54,22 @@ def _check(
     chart: str,
     parent: pulumi.Resource,
     operator: pulumi.Resource,
-) -> k8s.batch.v1.Job:
+) -> Any:
     """The Job with its account; it ends well when a node advertises a GPU."""
     own = ResourceOptions(parent=parent)
     account, role, binding = gpu.access(args.namespace)
     image = args.sources.image("python").reference
     called = gpu.version(image, chart)
     program = gpu.config_map(args.namespace, called)
-    needed: list[pulumi.Resource] = [
-        operator,
-        k8s.core.v1.ServiceAccount(f"{name}-account", metadata=account["metadata"], opts=own),
-        k8s.rbac.v1.ClusterRole(
-            f"{name}-role", metadata=role["metadata"], rules=role["rules"], opts=own
-        ),
-        k8s.rbac.v1.ClusterRoleBinding(
-            f"{name}-binding",
-            metadata=binding["metadata"],
-            role_ref=binding["roleRef"],
-            subjects=binding["subjects"],
-            opts=own,
-        ),
-        k8s.core.v1.ConfigMap(
-            f"{name}-program",
-            metadata=program["metadata"],
-            data=program["data"],
-            immutable=True,
-            opts=own,
-        ),
-    ]
+    parts = {"account": account, "role": role, "binding": binding, "program": program}
+    needed = [declare(f"{name}-{part}", manifest, own) for part, manifest in parts.items()]
     manifest = gpu.check(args.namespace, image, called, 1)
-    patience = timeout(gpu.ADVERTISED_WITHIN_S + 420)
     manifest["metadata"]["annotations"] = {
         "nearfar.dev/pool": pulumi.Output.from_input(args.pool).apply(str)
     }
-    return k8s.batch.v1.Job(
-        name,
-        metadata=manifest["metadata"],
-        spec=manifest["spec"],
-        opts=ResourceOptions(
-            parent=parent,
-            depends_on=needed,
-            custom_timeouts=pulumi.CustomTimeouts(create=patience, update=patience),
-        ),
+    patience = timeout(gpu.ADVERTISED_WITHIN_S + 420)
+    waits = pulumi.CustomTimeouts(create=patience, update=patience)
+    after = [operator, *needed]
+    return declare(
+        name, manifest, ResourceOptions(parent=parent, depends_on=after, custom_timeouts=waits)
     )

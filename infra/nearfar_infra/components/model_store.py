@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pulumi
-import pulumi_kubernetes as k8s
 from pulumi import ResourceOptions
 
 from nearfar_infra.manifests import model_files
 from nearfar_infra.manifests.model_files import Files
 from nearfar_infra.manifests.start_up import timeout
+from nearfar_infra.objects import declare
 from nearfar_infra.settings import ServingSettings
 
 
@@ -32,36 +32,20 @@ class ModelStore(pulumi.ComponentResource):
         super().__init__("nearfar:components:ModelStore", name, {}, opts)
         own = ResourceOptions(parent=self)
         files, serving = args.files, args.serving
-        text = model_files.scripts(files)
-        scripts = k8s.core.v1.ConfigMap(
-            f"{name}-scripts",
-            metadata=text["metadata"],
-            data=text["data"],
-            immutable=True,
-            opts=own,
-        )
+        scripts = declare(f"{name}-scripts", model_files.scripts(files), own)
         if serving.weights == "volume":
             claim = model_files.claim(
                 files.namespace, serving.storage_class, serving.model_volume_gib
             )
-            volume = k8s.core.v1.PersistentVolumeClaim(
-                f"{name}-volume", metadata=claim["metadata"], spec=claim["spec"], opts=own
-            )
+            volume = declare(f"{name}-volume", claim, own)
             _job(f"{name}-fetch", args, ResourceOptions(parent=self, depends_on=[scripts, volume]))
         self.register_outputs({})
 
 
-def _job(name: str, args: ModelStoreArgs, opts: ResourceOptions) -> k8s.batch.v1.Job:
+def _job(name: str, args: ModelStoreArgs, opts: ResourceOptions) -> None:
     """The Job, waited for until it is done; known GPUs come first."""
     manifest = model_files.job(args.files)
     patience = timeout(args.files.budget.fetch_s + 120)
-    manifest["metadata"]["annotations"] = {
-        "nearfar.dev/gpu": pulumi.Output.from_input(args.gpu_ready)
-    }
+    manifest["metadata"]["annotations"] = {"nearfar.dev/gpu": args.gpu_ready}
     waits = ResourceOptions(custom_timeouts=pulumi.CustomTimeouts(create=patience, update=patience))
-    return k8s.batch.v1.Job(
-        name,
-        metadata=manifest["metadata"],
-        spec=manifest["spec"],
-        opts=ResourceOptions.merge(opts, waits),
-    )
+    declare(name, manifest, ResourceOptions.merge(opts, waits))

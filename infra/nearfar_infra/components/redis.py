@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 import pulumi
-import pulumi_kubernetes as k8s
 from pulumi import ResourceOptions
 
 from nearfar_infra import names
 from nearfar_infra.manifests import redis
+from nearfar_infra.objects import declare
 from nearfar_infra.sources import Sources
 
 
@@ -39,33 +39,20 @@ class Redis(pulumi.ComponentResource):
         own = ResourceOptions(parent=self)
         given = pulumi.Output.all(args.gate_password, args.operator_password, args.metrics_password)
         users: pulumi.Output[str] = pulumi.Output.secret(given.apply(_users))
-        secret = k8s.core.v1.Secret(
-            f"{name}-users",
-            metadata={"name": redis.SECRET, "namespace": args.namespace},
-            string_data={
-                "users.acl": users,
-                "metrics": pulumi.Output.secret(args.metrics_password),
-            },
-            opts=own,
-        )
-        text = redis.config_map(args.namespace)
-        config = k8s.core.v1.ConfigMap(
-            f"{name}-config", metadata=text["metadata"], data=text["data"], opts=own
-        )
-        around = redis.service(args.namespace)
-        k8s.core.v1.Service(name, metadata=around["metadata"], spec=around["spec"], opts=own)
+        needed = [
+            declare(
+                f"{name}-users", redis.secret(args.namespace, users, args.metrics_password), own
+            ),
+            declare(f"{name}-config", redis.config_map(args.namespace), own),
+        ]
+        declare(name, redis.service(args.namespace), own)
         manifest = redis.stateful_set(
             args.namespace,
             args.sources.image("redis").reference,
             args.storage_class,
             _version(users),
         )
-        self.server = k8s.apps.v1.StatefulSet(
-            name,
-            metadata=manifest["metadata"],
-            spec=manifest["spec"],
-            opts=ResourceOptions(parent=self, depends_on=[secret, config]),
-        )
+        self.server = declare(name, manifest, ResourceOptions(parent=self, depends_on=needed))
         self.url = self._url("gate", args.gate_password)
         self.operator_url = self._url("operator", args.operator_password)
         self.register_outputs({"url": self.url})

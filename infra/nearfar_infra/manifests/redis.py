@@ -62,6 +62,18 @@ def acl(gate: str, operator: str, metrics: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+def secret(
+    namespace: pulumi.Input[str], users: pulumi.Output[str], metrics: pulumi.Input[str]
+) -> Manifest:
+    """The file of users, and the one password that the pod itself needs, for its probes."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": SECRET, "namespace": namespace, "labels": names.labels("redis")},
+        "stringData": {"users.acl": users, "metrics": pulumi.Output.secret(metrics)},
+    }
+
+
 def config_map(namespace: pulumi.Input[str]) -> Manifest:
     """redis.conf."""
     return {

@@ -9,11 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 from gpu_backend import command
+from nearfar_infra import flows
 from nearfar_infra.manifests import Manifest, containers, gate_source, model_files, vllm
 from nearfar_infra.manifests.vllm import Server
 
 FOLDER = "/snapshots"
-INNER_PORT = 8001
+INNER_PORT = flows.ENGINE_PORT
 _FOR_THE_GATE = ("NEARFAR_GATE_MAX_RUNNING", "NEARFAR_GATE_MAX_WAITING")
 
 

@@ -153,10 +153,7 @@ def arguments(server: Server) -> list[pulumi.Input[str]]:
     if not server.on_volume:
         found += ["--load-format", "runai_streamer"]
     if server.otlp_endpoint is not None:
-        found += [
-            "--otlp-traces-endpoint",
-            pulumi.Output.concat(server.otlp_endpoint, "/v1/traces"),
-        ]
+        found += ["--otlp-traces-endpoint", server.otlp_endpoint]
     return found
 
 
@@ -179,7 +176,7 @@ def environment(server: Server) -> dict[str, str]:
     }
     if server.otlp_endpoint is not None:
         found |= {
-            "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/protobuf",
+            "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "grpc",
             "OTEL_SERVICE_NAME": "vllm",
         }
     return found
