@@ -1,6 +1,6 @@
 """Puts a model's weights and the gate's libraries onto a volume, once; run again, it does nothing.
 
-    fetch_model.py --libraries FILE --libraries-to FOLDER [--folder FOLDER …]
+    fetch_model.py [--libraries FILE --libraries-to FOLDER] [--folder FOLDER …]
                    [--model NAME --revision COMMIT]
 
 Weights go into the hub's own cache layout under HF_HOME, libraries by hash into a folder of
@@ -23,16 +23,17 @@ MARK = ".complete"
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser("fetch_model")
-    parser.add_argument("--libraries", type=Path, required=True, help="requirements with hashes")
-    parser.add_argument("--libraries-to", type=Path, required=True, help="folder to install into")
+    parser.add_argument("--libraries", type=Path, help="requirements with hashes")
+    parser.add_argument("--libraries-to", type=Path, help="folder to install into")
     parser.add_argument("--folder", type=Path, action="append", default=[], help="folder to make")
     parser.add_argument("--model", help="its name at the hub; none: libraries alone")
     parser.add_argument("--revision", help="the commit that is fetched")
     asked = parser.parse_args(argv)
     try:
-        for folder in (*asked.folder, asked.libraries_to.parent):
+        for folder in asked.folder:
             folder.mkdir(parents=True, exist_ok=True)
-        install(asked.libraries, asked.libraries_to)
+        if asked.libraries:
+            install(asked.libraries, asked.libraries_to)
         if asked.model:
             fetch(asked.model, asked.revision, Path(os.environ["HF_HOME"]))
     except Exception as error:  # noqa: BLE001 - one line for the pod's termination message
@@ -46,6 +47,7 @@ def install(libraries: Path, folder: Path) -> None:
     if (folder / MARK).exists():
         print(f"libraries are in {folder}")
         return
+    folder.parent.mkdir(parents=True, exist_ok=True)
     made = folder.with_name(folder.name + ".part")
     shutil.rmtree(made, ignore_errors=True)
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--require-hashes"]
