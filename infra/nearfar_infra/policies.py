@@ -22,9 +22,12 @@ TRAEFIK = names.selector("traefik")
 TRAEFIK_PORT = 8443
 # Pods that ask the model hub and the package index, and only while they do.
 FETCHES = {"nearfar.dev/fetches": "true"}
+# Pods that ask the Kubernetes API: the router finds vLLM's pods, a check looks for GPUs.
+ASKS_API = {"nearfar.dev/asks-api": "true"}
 # Where the parts that serve the model listen; a gate or a router stands before vLLM.
 _SERVING_PARTS = ("vllm", "gate", "router")
 _API = (443, 6443)
+ROUTER_METRICS_PORT = 29000
 
 
 def namespaces(settings: Settings) -> tuple[str, ...]:
@@ -101,6 +104,12 @@ def _serving(settings: Settings) -> Iterator[Allow]:
             "what stands before vLLM asks it",
         )
     yield Allow("to-model-hub", here, "out", WORLD, (443,), "weights and libraries", FETCHES)
+    if settings.mirror is not None:
+        parts = urlsplit(settings.mirror)
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+        anywhere = Network("0.0.0.0/0")
+        yield Allow("to-mirror", here, "out", anywhere, (port,), "weights and libraries", FETCHES)
+    yield Allow("to-api-server", here, "out", API_SERVER, _API, "finds vLLM's pods", ASKS_API)
     for part in ("vllm", "gate"):
         pods = names.selector(part)
         if settings.redis_url is not None:
@@ -186,8 +195,7 @@ def _operators(_: Settings) -> Iterator[Allow]:
 
 # Namespace → ports that Prometheus asks.
 _WATCHED: dict[str, tuple[int | str, ...]] = {
-    names.SERVING: (flows.MODEL_PORT, flows.ENGINE_PORT),
-    names.STORE: (9121,),
+    names.SERVING: (flows.MODEL_PORT, ROUTER_METRICS_PORT),
     names.INGRESS: (9100,),
     names.GPU_OPERATOR: (9400, 8080),
     names.KEDA: (8080, 9022),

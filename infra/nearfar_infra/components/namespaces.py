@@ -39,7 +39,9 @@ class Namespaces(pulumi.ComponentResource):
         self.ready = {}
         for called in policies.namespaces(args.settings):
             made = declare(
-                called, namespace(called), ResourceOptions(parent=self, depends_on=waits)
+                called,
+                namespace(called, level(called, args.settings)),
+                ResourceOptions(parent=self, depends_on=waits),
             )
             inside = ResourceOptions(parent=made, depends_on=[made])
             in_force = [
@@ -55,9 +57,14 @@ class Namespaces(pulumi.ComponentResource):
         self.register_outputs({})
 
 
-def namespace(called: str) -> dict[str, Any]:
+def level(called: str, settings: Settings) -> str:
+    """The level of pod security: vLLM's snapshot needs CRIU, and that needs the host."""
+    snapshot = called == names.SERVING and settings.serving.snapshot
+    return "privileged" if snapshot or called in _PRIVILEGED else "baseline"
+
+
+def namespace(called: str, level: str) -> dict[str, Any]:
     """The namespace; the API server enforces the level of pod security that its label names."""
-    level = "privileged" if called in _PRIVILEGED else "baseline"
     labels = names.labels("namespace") | {"pod-security.kubernetes.io/enforce": level}
     return {
         "apiVersion": "v1",
