@@ -6,6 +6,7 @@ uploads, manifests); the token scheme is Docker Registry v2's, which distributio
 
 from __future__ import annotations
 
+import base64
 import gzip
 import hashlib
 import io
@@ -147,8 +148,8 @@ class Registry:
     password: str = field(default="", repr=False)
     plain: bool = False
     transport: httpx.BaseTransport | None = None
-    # Repository → the scope that a token was granted for, and the token.
-    _tokens: dict[str, tuple[str, str]] = field(default_factory=dict, repr=False)
+    # Repository → the scope that was granted, and the header that says so.
+    _granted: dict[str, tuple[str, str]] = field(default_factory=dict, repr=False)
 
     def base(self, reference: Reference, architecture: str = "amd64") -> Base:
         """Read an image for Linux on this architecture."""
@@ -242,32 +243,31 @@ class Registry:
         """Follow a challenge; False where its scope was granted already, and did not help."""
         challenge = response.headers.get("www-authenticate", "")
         asked = dict(_CHALLENGE.findall(challenge))
-        scope, _ = self._tokens.get(reference.name, ("none", ""))
-        if "realm" not in asked or asked.get("scope") == scope:
+        wanted = asked.get("scope", challenge)
+        if "realm" not in asked or self._granted.get(reference.name, ("", ""))[0] == wanted:
             return False
-        auth = httpx.BasicAuth(self.user, self.password) if self.password else None
+        basic = base64.b64encode(f"{self.user}:{self.password}".encode()).decode()
+        known = {"authorization": f"Basic {basic}"} if self.password else {}
+        if challenge.lower().startswith("basic"):
+            self._granted[reference.name] = (wanted, known.get("authorization", ""))
+            return bool(known)
         params = {name: asked[name] for name in ("service", "scope") if name in asked}
-        granted = client.get(asked["realm"], params=params, auth=auth)
+        granted = client.get(asked["realm"], params=params, headers=known)
         if granted.status_code >= 400:
             raise _refused(self.host, granted.status_code)
         document = granted.json()
         token = document.get("token") or document["access_token"]
-        self._tokens[reference.name] = (asked.get("scope", ""), token)
+        self._granted[reference.name] = (wanted, f"Bearer {token}")
         return True
 
     def _headers(self, reference: Reference, url: str) -> dict[str, str]:
-        """The token, to the registry itself and nowhere else: uploads may go to another host."""
+        """What was granted, to the registry and nowhere else: uploads may go to another host."""
         own = httpx.URL(self._url(reference, "")).netloc == httpx.URL(url).netloc
-        _, token = self._tokens.get(reference.name, ("", ""))
-        return {"authorization": f"Bearer {token}"} if token and own else {}
+        _, header = self._granted.get(reference.name, ("", ""))
+        return {"authorization": header} if header and own else {}
 
     def _client(self) -> httpx.Client:
-        return httpx.Client(
-            timeout=_TIMEOUT,
-            transport=self.transport,
-            follow_redirects=True,
-            auth=(self.user, self.password) if self.password and not self._tokens else None,
-        )
+        return httpx.Client(timeout=_TIMEOUT, transport=self.transport, follow_redirects=True)
 
     def _url(self, reference: Reference, path: str) -> str:
         scheme = "http" if self.plain else "https"
