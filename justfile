@@ -68,19 +68,37 @@ distance *arguments: dev
 budget *arguments:
     ./nearfar budget {{arguments}}
 
+# Say what `deploy` would do, creating nothing: `just preview --stack dev`.
+preview *arguments:
+    NEARFAR_GROUP=infra ./nearfar --version >&2
+    {{infra_python}} -m nearfar_infra preview {{arguments}}
+
+# Deploy both halves, and ask the edge one question (docs/deploy.md).
+deploy *arguments:
+    NEARFAR_GROUP=infra ./nearfar --version >&2
+    {{infra_python}} -m nearfar_infra up {{arguments}}
+
+# Take everything away again; `nearfar leftovers` looks for what stayed.
+destroy *arguments:
+    NEARFAR_GROUP=infra ./nearfar --version >&2
+    {{infra_python}} -m nearfar_infra destroy {{arguments}}
+
 # Make the lock files again from pyproject.toml: hashes, no addresses. gpu-backend has its own.
 lock *arguments:
     {{compile}} {{arguments}} --group edge -o edge-frontend/requirements.lock
     {{compile}} {{arguments}} --group operator -c edge-frontend/requirements.lock -o operator-cli/requirements.lock
     {{compile}} {{arguments}} --group installer -o operator-cli/installer.lock
-    {{compile}} {{arguments}} --group infra -o infra/requirements.lock
-    {{compile}} {{arguments}} --group dev -c edge-frontend/requirements.lock -c operator-cli/requirements.lock -o tests/requirements.lock
+    {{compile}} {{arguments}} --group go -o tests/go.lock
+    {{compile}} {{arguments}} --group infra -c edge-frontend/requirements.lock -c operator-cli/requirements.lock -o infra/requirements.lock
+    {{compile}} {{arguments}} --group router -o infra/nearfar_infra/router.lock
+    {{compile}} {{arguments}} --group dev -c infra/requirements.lock -o tests/requirements.lock
 
 [private]
 dev:
     NEARFAR_GROUP=dev ./nearfar --version >&2
 
-dev_python := "PYTHONPATH=edge-frontend:gpu-backend:operator-cli:tests .nearfar/env-dev/bin/python"
+infra_python := "PYTHONPATH=edge-frontend:gpu-backend:infra:operator-cli .nearfar/env-infra/bin/python"
+dev_python := "PYTHONPATH=edge-frontend:gpu-backend:infra:operator-cli:tests .nearfar/env-dev/bin/python"
 
 # The launcher puts uv into .nearfar/uv where PATH has none.
 uv := `command -v uv || echo .nearfar/uv/bin/uv`

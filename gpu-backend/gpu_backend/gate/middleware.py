@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hmac
 import logging
 import os
 import time
 from dataclasses import dataclass, field
 
-from gpu_backend.gate import answers, settings
+from gpu_backend.gate import answers, metrics, settings
 from gpu_backend.gate.answers import Application, Headers, Message, Receive, Refusal, Scope, Send
 from gpu_backend.gate.limiter import SETTLED_WITHIN_S, Hold, Limiter
 from gpu_backend.gate.load import Load, Seat
@@ -27,6 +28,8 @@ from gpu_backend.grant import HEADER, Grant, GrantError, verify
 # What computes nothing; everything else needs a grant. vLLM serves inference under many paths,
 # and several of them ask for no key.
 FREE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+# What the cluster asks without a key: is it alive, and what does it count.
+OPEN_PATHS = frozenset({"/health", "/metrics", metrics.PATH})
 
 log = logging.getLogger("gpu_backend.gate")
 
@@ -43,17 +46,24 @@ class Gate:
         self.settings = chosen or settings.from_environment(os.environ)
         self.load = Load(self.settings.max_running, self.settings.max_waiting, time.monotonic)
         self.limiter = Limiter(self.settings)
+        self.metrics = metrics.Metrics()
         if not self.settings.secrets:
             log.warning("The gate is off: NEARFAR_GATE_SECRET is not set. Everything passes.")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self.app(scope, receive, self._closing(send))
-        elif not self.settings.secrets:
+        elif scope["type"] == "http" and (scope["method"], scope["path"]) == ("GET", metrics.PATH):
+            await metrics.answer(self.metrics.text(self.load, self.limiter.redis_up), send)
+        elif not self.settings.secrets and self.settings.api_key is None:
             await self.app(scope, receive, send)
         elif scope["type"] != "http":
             await _turn_away(receive, send)
-        elif scope["method"] in FREE_METHODS:
+        elif not _knows_key(scope, self.settings.api_key):
+            refusal = answers.Unauthorized("The request carries no valid API key.")
+            self.metrics.refused(refusal)
+            await answers.refuse(refusal, self.load.header(), send)
+        elif not self.settings.secrets or scope["method"] in FREE_METHODS:
             await self.app(scope, receive, send)
         else:
             await self._admit(scope, receive, send)
@@ -77,18 +87,28 @@ class Gate:
 
     async def _enter(self, scope: Scope) -> Passage:
         """Let a request in, or raise the Refusal that it gets."""
-        grant = _grant(scope, self.settings.secrets)
+        grant = self._read(scope)
         try:
             seat = self.load.take(grant.tenant, grant.priority, grant.choices)
-        except Refusal:
+        except Refusal as refusal:
+            self.metrics.refused(refusal, grant)
             self.limiter.note_hits(grant)
             raise
         try:
             hold = await self.limiter.reserve(grant)
-        except BaseException:
+        except BaseException as error:
             self.load.give_back(seat, served=False)
+            if isinstance(error, Refusal):
+                self.metrics.refused(error, grant)
             raise
         return Passage(self, _without_grant(scope), grant, seat, hold)
+
+    def _read(self, scope: Scope) -> Grant:
+        try:
+            return _grant(scope, self.settings.secrets)
+        except Refusal as refusal:
+            self.metrics.refused(refusal)
+            raise
 
     def _closing(self, send: Send) -> Send:
         async def passing(message: Message) -> None:
@@ -150,6 +170,7 @@ class Passage:
         self.gate.load.give_back(
             self.seat, served=served, tokens=outcome.generated if outcome.exact else 0
         )
+        self.gate.metrics.answered(self.grant, outcome)
         self._taken = self.gate.limiter.settle(self.hold, outcome)
 
     async def _free(self) -> None:
@@ -184,6 +205,16 @@ def _grant(scope: Scope, secrets: tuple[bytes, ...]) -> Grant:
         return verify(given[0] if len(given) == 1 else b"", secrets, time.time())
     except GrantError as error:
         raise answers.Unauthorized(str(error)) from error
+
+
+def _knows_key(scope: Scope, key: bytes | None) -> bool:
+    """Whether the request has the bearer key, where one is asked for."""
+    if key is None:
+        return True
+    if scope["method"] in FREE_METHODS and scope["path"] in OPEN_PATHS:
+        return True
+    given = [value for name, value in scope["headers"] if name == b"authorization"]
+    return len(given) == 1 and hmac.compare_digest(given[0], b"Bearer " + key)
 
 
 def _without_grant(scope: Scope) -> Scope:

@@ -16,6 +16,7 @@ LEAST_SECRET_CHARS = 32
 _KNOWN = (
     "SECRET",
     "SECRET_PREVIOUS",
+    "API_KEY",
     "REDIS",
     "REDIS_TIMEOUT_MS",
     "WITHOUT_REDIS",
@@ -40,10 +41,11 @@ class Settings:
 
     `max_running` is what the engine computes at once (its max_num_seqs), `max_waiting` how many
     more may stand in its queue; both count choices. `lease_s` is how long a slot outlives a gate
-    that was killed.
+    that was killed. `api_key` is asked of every caller, for a server behind it that asks for none.
     """
 
     secrets: tuple[bytes, ...] = field(default=(), repr=False)
+    api_key: bytes | None = field(default=None, repr=False)
     redis: str | None = field(default=None, repr=False)
     redis_timeout_ms: int = 100
     without_redis: WithoutRedis = "open"
@@ -72,6 +74,7 @@ def from_environment(variables: Mapping[str, str]) -> Settings:
         secrets=tuple(
             given[name].encode() for name in ("SECRET", "SECRET_PREVIOUS") if name in given
         ),
+        api_key=given["API_KEY"].encode() if "API_KEY" in given else None,
         redis=given.get("REDIS"),
         without_redis="closed" if given.get("WITHOUT_REDIS") == "closed" else "open",
         **numbers,
@@ -119,6 +122,7 @@ _NUMBERS = {
 _CHECKS: dict[str, tuple[Callable[[str], bool], str]] = {
     "SECRET": _LONG,
     "SECRET_PREVIOUS": _LONG,
+    "API_KEY": _LONG,
     "REDIS": (_is_redis, "must be redis://[:password@]host:port/db"),
     "WITHOUT_REDIS": (lambda value: value in ("open", "closed"), "must be open or closed"),
     **_NUMBERS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from gpu_backend.gate import answers, settings, usage
+from gpu_backend.gate import answers, metrics, settings, usage
 from gpu_backend.gate.answers import Refusal, Standing, Window, rate_headers
 from gpu_backend.gate.scripts import Keys, once_key, spent_key, usage_key
 
@@ -51,3 +51,8 @@ def test_every_key_and_count_is_there() -> None:
     known |= {key.replace("tenant/key", "OWNER") for key in (owner.log, owner.live, owner.state)}
     assert known == told
     assert not [count for count in usage.COUNTS if f"`{count}`" not in TEXT]
+
+
+def test_every_metric_is_there() -> None:
+    told = {name.strip("`") for name, *_ in rows("Metrics")}
+    assert {f"nearfar_gate_{name}" for name in metrics.NAMES} == told

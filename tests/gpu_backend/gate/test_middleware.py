@@ -11,10 +11,12 @@ import httpx
 import pytest
 import redis
 
-from fakes.engine import PROMPT_TOKENS, Served, grant, serve, signed, until
+from fakes.engine import PROMPT_TOKENS, SECRET, Served, grant, serve, signed, until
 from gpu_backend.gate import usage
 from gpu_backend.gate.settings import Settings
 from gpu_backend.gate.usage import Usage, month_of
+
+KEY = "a key of the gate's own that is long enough"
 
 
 def code(reply: httpx.Response) -> str:
@@ -281,3 +283,29 @@ async def test_without_a_secret_everything_passes_and_the_log_says_so_once(
         assert 200 == reply.status_code
         assert "x-nearfar-load" not in reply.headers
     assert 1 == caplog.text.count("The gate is off")
+
+
+@pytest.mark.parametrize(
+    ("given", "status"),
+    [
+        ({}, 401),
+        ({"authorization": "Bearer wrong"}, 401),
+        ({"authorization": "Bearer " + KEY}, 200),
+    ],
+)
+async def test_a_key_of_the_gate_itself_is_asked_of_every_caller(
+    given: dict[str, str], status: int
+) -> None:
+    """For a server behind it that asks for none; a grant alone is not enough then."""
+    async with serve(Settings(secrets=(SECRET,), api_key=KEY.encode())) as guarded:
+        asked = signed(grant()) | given
+        reply = await guarded.client.post(guarded.url + "/v1/completions", json={}, headers=asked)
+        listed = await guarded.client.get(guarded.url + "/v1/models", headers=given)
+    assert (status, status) == (reply.status_code, listed.status_code)
+    assert (0 if status == 401 else 2) == len(guarded.engine.seen)
+
+
+@pytest.mark.parametrize("path", ["/health", "/metrics", "/nearfar/metrics"])
+async def test_the_cluster_asks_for_health_and_metrics_without_a_key(path: str) -> None:
+    async with serve(Settings(secrets=(SECRET,), api_key=KEY.encode())) as guarded:
+        assert 200 == (await guarded.client.get(guarded.url + path)).status_code

@@ -1,0 +1,1 @@
+"""One ComponentResource a module: `Name(name, NameArgs(...), opts)`, outputs as attributes."""

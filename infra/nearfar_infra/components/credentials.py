@@ -1,0 +1,51 @@
+"""Every generated secret of a deployment: random, kept in the encrypted state, rotated at will."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pulumi
+
+from nearfar_infra.components.random_secret import RandomSecret
+
+NAMES = (
+    "upstream-key",
+    "collector-token",
+    "gate-secret",
+    "edge-key-secret",
+    "redis-gate",
+    "redis-metrics",
+    "redis-operator",
+    "grafana",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CredentialsArgs:
+    """Another `generation` replaces every secret."""
+
+    generation: int
+
+
+class Credentials(pulumi.ComponentResource):
+    """One attribute a secret; each is 43 characters of base64url (256 bits)."""
+
+    def __init__(
+        self, name: str, args: CredentialsArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__("nearfar:components:Credentials", name, {}, opts)
+        made = {
+            key: RandomSecret(
+                f"{name}-{key}", args.generation, pulumi.ResourceOptions(parent=self)
+            ).value
+            for key in NAMES
+        }
+        self.upstream_key = made["upstream-key"]
+        self.collector_token = made["collector-token"]
+        self.gate_secret = made["gate-secret"]
+        self.edge_key_secret = made["edge-key-secret"]
+        self.redis_gate = made["redis-gate"]
+        self.redis_metrics = made["redis-metrics"]
+        self.redis_operator = made["redis-operator"]
+        self.grafana = made["grafana"]
+        self.register_outputs({})
