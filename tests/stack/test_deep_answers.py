@@ -36,7 +36,7 @@ def slow_stream(edge: Edge, caller: Caller, calls: Calls) -> Iterator[None]:
     calls.answer(Script(chunks=12, gap_ms=60), f"{caller.marker} slow")
     with ThreadPoolExecutor(1) as pool:
         asked = pool.submit(caller.post, edge, caller.body("slow one", stream=True))
-        calls.wait()
+        calls.wait(timeout_s=20)
         yield
         assert DONE == events(asked.result().content)[-1]
 
