@@ -6,7 +6,7 @@ import asyncio
 import json
 from typing import Any
 
-from . import account, cache, flight, hits, prompt, sse
+from . import account, cache, flight, hits, prompt, sse, untrusted
 from .carriage import Again, Carriage
 from .errors import EdgeError
 from .exchange import Exchange
@@ -135,7 +135,7 @@ def _send_entry(
         if traced:
             await sink.write(frames)
             _sent(x)
-            await sink.write(_record_frame(x, json.loads(entry.body)) + _DONE)
+            await sink.write(_record_frame(x, untrusted.loads(entry.body)) + _DONE)
         else:
             await sink.write(frames + _DONE)
             _sent(x)

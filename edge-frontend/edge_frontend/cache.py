@@ -12,6 +12,7 @@ import struct
 from dataclasses import dataclass
 from typing import Any
 
+from . import untrusted
 from .request import ChatRequest
 from .routes import Route
 
@@ -92,8 +93,8 @@ def decode(value: bytes) -> Entry | None:
         for size in sizes:
             sections.append(value[start : start + size])
             start += size
-        stored_at, *tokens = json.loads(sections[0])
-    except (struct.error, ValueError, TypeError, RecursionError):
+        stored_at, *tokens = untrusted.loads(sections[0])
+    except (struct.error, ValueError, TypeError):
         return None
     is_ours = type(stored_at) is int and len(tokens) == 2 and all(map(_is_count, tokens))
     return Entry(stored_at, *tokens, *sections[1:]) if is_ours else None

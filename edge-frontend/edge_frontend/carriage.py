@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from . import admission, answer, cache, flight, forward, prompt, sse
+from . import admission, answer, cache, flight, forward, prompt, sse, untrusted
 from .errors import DeadlineExceeded, EdgeError, UpstreamBroke
 from .exchange import Exchange
 from .ports import Alarm, Last, Sink, Source
@@ -108,13 +107,13 @@ class Carriage:
                 raise UpstreamBroke("The model server sent a body that is too large.")
         self._x.mark("model_call", "t4")
         try:
-            document = json.loads(bytes(body))
+            document = untrusted.loads(bytes(body))
             if self._guard is not None:
                 document = self._guard.body(document)
             self._count(document.get("usage") or {}, document.get("metrics"))
             entry = _entry(self._x, document)
             is_complete = all(choice["finish_reason"] for choice in document["choices"])
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise UpstreamBroke("The model server sent something else than an answer.") from error
         self._body = document if is_complete else None
         return entry

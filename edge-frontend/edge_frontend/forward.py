@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import math
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from . import admission, grant, headers, hits, prompt, rate
+from . import admission, grant, headers, hits, prompt, rate, untrusted
 from .errors import (
     BudgetSpent,
     ContextTooLong,
@@ -199,9 +198,9 @@ async def _error_field(answer: Answer, name: str) -> str:
     try:
         while len(body) < MAX_ERROR_BYTES and (data := await answer.body.read()):
             body += data
-        document = json.loads(bytes(body))
+        document = untrusted.loads(bytes(body))
         message = document.get("error", document).get(name)
-    except (EdgeError, ValueError, AttributeError, RecursionError):
+    except (EdgeError, ValueError, AttributeError):
         return ""
     finally:
         answer.body.close()

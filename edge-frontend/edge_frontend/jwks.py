@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
+from . import untrusted
 from .errors import EdgeError, KeysUnavailable, StoreDown, UpstreamError
 from .issuers import Issuer
 from .ports import Call, Claim, Clock, Get, Operation, Put, Result, Upstream
@@ -149,8 +150,8 @@ class KeySets:
     async def _fetch_now(self, issuer: Issuer, known: KeySet, reason: str, pause_ms: int) -> None:
         over: list[Operation] = [Put(f"{_name(issuer)}:{reason}", _OVER, pause_ms)]
         # Whatever went wrong, the last good keys stay.
-        with contextlib.suppress(EdgeError, ValueError, RecursionError):
-            document = json.loads(await self._fetch(issuer.jwks_url))
+        with contextlib.suppress(EdgeError, ValueError):
+            document = untrusted.loads(await self._fetch(issuer.jwks_url))
             known.keys = read_keys(document, issuer.algorithms)
             known.fetched_s = self._clock.wall_s()
             over.insert(0, Put(_name(issuer), self._seal(issuer, document, known), KEEP_S * 1000))

@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from . import answer, sse
+from . import answer, sse, untrusted
 from .errors import UpstreamBroke
 from .guard_stream import OutputGuard
 
@@ -195,8 +195,8 @@ def _text(inside: bytes) -> str:
 
 def _chunk(payload: bytes) -> dict[str, Any]:
     try:
-        chunk = json.loads(payload)
-    except (ValueError, RecursionError):
+        chunk = untrusted.loads(payload)
+    except ValueError:
         chunk = None
     if not isinstance(chunk, dict):
         raise UpstreamBroke("The model server sent an event that is not a JSON object.")

@@ -6,7 +6,8 @@ import asyncio
 import logging
 from collections import deque
 
-from gpu_backend.gate.line import PAUSE_S, Command, Line, RedisDown
+from gpu_backend.gate.line import PAUSE_S, Line, RedisDown
+from gpu_backend.gate.wire import Command
 
 # About 20 MB of settlements, which is minutes of a busy engine without Redis.
 MOST_PENDING = 20_000

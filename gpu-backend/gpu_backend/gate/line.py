@@ -1,35 +1,28 @@
-"""One way to Redis for the whole gate: commands that wait at the same time travel as one batch.
+"""One way to Redis for the whole gate: one connection, on which commands follow each other.
 
-A batch is one round trip on one connection, and batches follow each other in order, so a
-settlement never overtakes a renewal that was sent before it. A Redis that fails is left alone
-for a second: nobody waits for it, and everybody is told so at once.
+They are sent as they are asked and done in that order, so a settlement never overtakes a renewal
+that was sent before it. A Redis that fails is left alone for a second: nobody waits for it, and
+everybody is told so at once.
 
-redis-py makes the connection (address, password, TLS) and reads the replies. Its client above
-the connection (pool, retries, telemetry) takes half of a round trip's time and is left out.
+redis-py reads the address (password, database, TLS); the connection is the gate's own (wire.py).
 """
 
 from __future__ import annotations
 
 import asyncio
+import functools
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from redis.asyncio import ConnectionPool
-from redis.asyncio.connection import AbstractConnection
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
-from redis.exceptions import NoScriptError, RedisError, ResponseError
+from redis.asyncio import ConnectionPool, SSLConnection
 
 from gpu_backend.gate.scripts import ALL, Script
+from gpu_backend.gate.wire import Command, Refused, Reply, Wire
 
-Command = tuple[str | int, ...]
 Waiting = tuple[Command, "asyncio.Future[Any]"]
 PAUSE_S = 1.0
-# A connection that was idle for so long is looked at before it is used: Redis may have closed it.
-_STALE_S = 1.0
-_LARGEST_BATCH = 256
-_CLOSING = "the gate is closing"
+_LOAD: tuple[Command, ...] = tuple(("SCRIPT", "LOAD", script.text) for script in ALL)
 
 
 class RedisDown(Exception):
@@ -41,30 +34,18 @@ def call(script: Script, keys: Sequence[str], arguments: Sequence[str | int]) ->
     return ("EVALSHA", script.sha, len(keys), *keys, *arguments)
 
 
-def packed(command: Command) -> bytes:
-    """A command as Redis reads it: an array of bulk strings."""
-    words = [str(word).encode() for word in command]
-    bulk = [b"$%d\r\n%b\r\n" % (len(word), word) for word in words]
-    return b"*%d\r\n%b" % (len(words), b"".join(bulk))
-
-
 class Line:
     """Sends commands to one Redis in the order in which they are asked."""
 
     def __init__(self, url: str, timeout_s: float) -> None:
-        pool = ConnectionPool.from_url(
-            url,
-            socket_timeout=timeout_s,
-            socket_connect_timeout=timeout_s,
-            # A reservation that is sent twice would refuse itself as used before.
-            retry=Retry(NoBackoff(), 0),
-        )
-        self._made: Callable[[], AbstractConnection] = pool.make_connection
-        self._timeout_s = timeout_s
-        self._connection: AbstractConnection | None = None
-        self._used_s = 0.0
-        self._waiting: list[Waiting] = []
-        self._sender: asyncio.Task[None] | None = None
+        # It is never connected: it knows what the address says.
+        pool: Any = ConnectionPool.from_url(url)
+        self._address = pool.make_connection()
+        self._timeout_s = 2 * timeout_s
+        self._wire: Wire | None = None
+        self._queue: list[Waiting] = []  # what waits for the connection
+        self._connecting: asyncio.Task[None] | None = None
+        self._watching: asyncio.TimerHandle | None = None
         self._down_until_s = 0.0
         self.why = ""
 
@@ -78,100 +59,123 @@ class Line:
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         if not self.up:
             future.set_exception(RedisDown(self.why))
-            return future
-        self._waiting.append((command, future))
-        if self._sender is None or self._sender.done():
-            self._sender = asyncio.create_task(self._send_all())
+        elif self._wire is not None:
+            self._send(self._wire, command, future)
+        else:
+            self._queue.append((command, future))
+            if self._connecting is None or self._connecting.done():
+                self._connecting = asyncio.create_task(self._connect())
         return future
 
     async def close(self) -> None:
         """Close the connection; who still waits is told that Redis is down."""
-        if self._sender is not None:
-            self._sender.cancel()
-            await asyncio.wait([self._sender])
-        self._fail(self._waiting, _CLOSING)
-        self._waiting = []
-        await self._drop()
+        if self._connecting is not None:
+            self._connecting.cancel()
+            await asyncio.wait([self._connecting])
+        self._break(ConnectionAbortedError())
 
-    async def _send_all(self) -> None:
-        while self._waiting:
-            batch = self._waiting[:_LARGEST_BATCH]
-            del self._waiting[:_LARGEST_BATCH]
-            try:
-                async with asyncio.timeout(2 * self._timeout_s):
-                    replies = await self._send([command for command, _ in batch])
-            except (RedisError, OSError, TimeoutError) as error:
-                self._pause(error)
-                self._fail(batch + self._waiting, self.why)
-                self._waiting = []
-                await self._drop()
-                return
-            except BaseException:
-                self._fail(batch, _CLOSING)
-                raise
-            for (_, future), reply in zip(batch, replies, strict=True):
-                self._answer(future, reply)
-
-    async def _send(self, commands: Sequence[Command]) -> list[Any]:
-        replies = await self._exchange(commands)
-        missing = [at for at, reply in enumerate(replies) if isinstance(reply, NoScriptError)]
-        if missing:
-            # A new or restarted Redis; a command that it refused this way did nothing.
-            await self._exchange([("SCRIPT", "LOAD", script.text) for script in ALL])
-            again = await self._exchange([commands[at] for at in missing])
-            for at, reply in zip(missing, again, strict=True):
-                replies[at] = reply
-        return replies
-
-    async def _exchange(self, commands: Sequence[Command]) -> list[Any]:
-        """One round trip; a command that Redis refused has its error as its reply."""
-        connection = await self._connected()
-        batch = b"".join(map(packed, commands))
-        await connection.send_packed_command(batch, check_health=False)
-        replies: list[Any] = []
-        for _ in commands:
-            try:
-                replies.append(await connection.read_response())
-            except ResponseError as error:
-                replies.append(error)
-        self._used_s = time.monotonic()
-        return replies
-
-    async def _connected(self) -> AbstractConnection:
-        connection = self._connection
-        if connection is not None and time.monotonic() - self._used_s > _STALE_S:
-            try:
-                stale = await connection.can_read_destructive()
-            except (RedisError, OSError):
-                stale = True
-            if stale:
-                await self._drop()
-        if self._connection is None:
-            self._connection = self._made()
-            connect: Callable[[], Awaitable[None]] = self._connection.connect
-            await connect()
-        return self._connection
-
-    async def _drop(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            await connection.disconnect(nowait=True)
-
-    def _answer(self, future: asyncio.Future[Any], reply: Any) -> None:
-        if future.done():
+    async def _connect(self) -> None:
+        """Open the connection, say who we are, bring the scripts, and send what waits."""
+        address = self._address
+        tls = address.ssl_context.get() if isinstance(address, SSLConnection) else None
+        wire: Wire | None = None
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                _, wire = await asyncio.get_running_loop().create_connection(
+                    lambda: Wire(self._lost), address.host, address.port, ssl=tls
+                )
+                await wire.ask_all((*self._greeting(), *_LOAD))
+        except (OSError, TimeoutError, Refused, ValueError) as error:
+            if wire is not None:
+                wire.end(error)
+            self._break(error)
             return
-        if isinstance(reply, Exception):
+        except asyncio.CancelledError:
+            if wire is not None:
+                wire.end(ConnectionAbortedError())
+            raise
+        self._wire = wire
+        queue, self._queue = self._queue, []
+        for command, future in queue:
+            self._send(wire, command, future)
+
+    def _greeting(self) -> list[Command]:
+        found: list[Command] = []
+        if self._address.password:
+            names = [self._address.username] if self._address.username else []
+            found.append(("AUTH", *names, self._address.password))
+        if self._address.db:
+            found.append(("SELECT", self._address.db))
+        return found
+
+    def _send(
+        self, wire: Wire, command: Command, future: asyncio.Future[Any], *, again: bool = False
+    ) -> None:
+        wire.ask(command, functools.partial(self._answer, wire, command, future, again))
+        if self._watching is None:
+            self._watch_in(self._timeout_s)
+
+    def _answer(
+        self,
+        wire: Wire,
+        command: Command,
+        future: asyncio.Future[Any],
+        again: bool,
+        reply: Reply | Exception,
+    ) -> None:
+        if isinstance(reply, Refused) and reply.kind == "NOSCRIPT" and not again:
+            # Somebody flushed them; a command that was refused this way did nothing.
+            for load in _LOAD:
+                wire.ask(load, _ignore)
+            self._send(wire, command, future, again=True)
+        elif isinstance(reply, Exception):
             # Out of memory, read-only, no permission: it answers, but decides nothing.
             self._pause(reply)
-            future.set_exception(RedisDown(self.why))
-        else:
+            if not future.done():
+                future.set_exception(RedisDown(self.why))
+        elif not future.done():
             future.set_result(reply)
+
+    def _watch_in(self, seconds: float) -> None:
+        self._watching = asyncio.get_running_loop().call_later(seconds, self._watch)
+
+    def _watch(self) -> None:
+        """End a connection on which a command waits for too long."""
+        self._watching = None
+        oldest_s = self._wire.oldest_s if self._wire is not None else None
+        if oldest_s is None:
+            return
+        left_s = oldest_s + self._timeout_s - asyncio.get_running_loop().time()
+        if left_s > 0:
+            self._watch_in(left_s)
+        else:
+            self._break(TimeoutError())
+
+    def _lost(self, wire: Wire, why: Exception) -> None:
+        """The connection has ended: nothing to tell where nobody waits."""
+        if wire is self._wire:
+            self._wire = None
+            if wire.oldest_s is not None:
+                self._pause(why)
+
+    def _break(self, why: Exception) -> None:
+        """Give up what is under way and leave Redis alone for a while."""
+        self._pause(why)
+        if self._watching is not None:
+            self._watching.cancel()
+            self._watching = None
+        wire, self._wire = self._wire, None
+        if wire is not None:
+            wire.end(why)
+        queue, self._queue = self._queue, []
+        for _, future in queue:
+            if not future.done():
+                future.set_exception(RedisDown(self.why))
 
     def _pause(self, error: BaseException) -> None:
         self._down_until_s = time.monotonic() + PAUSE_S
-        self.why = type(error).__name__
+        self.why = error.kind if isinstance(error, Refused) else type(error).__name__
 
-    def _fail(self, waiting: Sequence[Waiting], why: str) -> None:
-        for _, future in waiting:
-            if not future.done():
-                future.set_exception(RedisDown(why))
+
+def _ignore(reply: Reply | Exception) -> None:
+    """The reply to a command that nobody waits for."""

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gpu_backend.gate.decision import Decision, Left, Verdict, decision
-from gpu_backend.gate.line import Command, call
+from gpu_backend.gate.line import call
 from gpu_backend.gate.outcome import Outcome, increments
 from gpu_backend.gate.scripts import (
     ONCE_MS,
@@ -23,6 +22,7 @@ from gpu_backend.gate.scripts import (
     spent_key,
     usage_key,
 )
+from gpu_backend.gate.wire import Command
 from gpu_backend.grant import NO_LIMITS, Grant, Limits
 
 _US = 1_000_000
@@ -121,9 +121,9 @@ def limits_of(grant: Grant) -> tuple[Limits, ...]:
     return (grant.limits, grant.tenant_limits)
 
 
-def decided(reply: Sequence[int], grant: Grant) -> Decision:
-    """The reply of reserve.lua."""
-    verdict, whose, wait_us, *left = reply
+def decided(reply: bytes, grant: Grant) -> Decision:
+    """The reply of reserve.lua: numbers with spaces between."""
+    verdict, whose, wait_us, *left = map(int, reply.split())
     lefts = []
     for limits in limits_of(grant) if left else ():
         requests, requests_us, tokens, tokens_us, *left = left

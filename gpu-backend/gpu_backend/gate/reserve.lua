@@ -18,9 +18,9 @@
 --       9 the prefix of the key's fields in usage   10 the tenant's field in spent
 --       then for each owner: requests a minute, tokens a minute, parallel, tokens a month;
 --         -1: no limit
--- Returns {verdict, which owner, microseconds to wait}, and for each owner: requests left,
---   microseconds until no request counts, tokens left, microseconds until no token counts;
---   left is -1 without a limit.
+-- Returns as one text with spaces between, which is read faster than a list: verdict, which owner,
+--   microseconds to wait, and for each owner requests left, microseconds until no request counts,
+--   tokens left, microseconds until no token counts; left is -1 without a limit.
 local WINDOW = 60000000
 local OK, REPLAYED, REVOKED, REQUESTS, TOKENS, PARALLEL, MONTH = 0, 1, 2, 3, 4, 5, 6
 local id, reserve, lease = ARGV[2], tonumber(ARGV[6]), tonumber(ARGV[7])
@@ -35,7 +35,7 @@ local function exact(number)
 end
 
 if not redis.call('SET', KEYS[1], ARGV[3], 'NX', 'PX', ARGV[8]) then
-  return {REPLAYED, 1, 0}
+  return REPLAYED .. ' 1 0'
 end
 
 -- The list is looked at as text first: decoding it costs, and hardly ever is this key in it.
@@ -43,7 +43,7 @@ local list = redis.call('GET', KEYS[4])
 if list and string.find(list, ARGV[5], 1, true) then
   local read, since = pcall(function() return cjson.decode(list)[ARGV[4]] end)
   if read and type(since) == 'number' and since * 1000000 <= now then
-    return {REVOKED, 1, 0}
+    return REVOKED .. ' 1 0'
   end
 end
 
@@ -130,7 +130,7 @@ if verdict == OK then
   end
 end
 
-local reply = {verdict, whose, math.ceil(wait)}
+local reply = {verdict, whose, exact(math.ceil(wait))}
 for _, owner in ipairs(owners) do
   local reset = 0
   if verdict == OK then
@@ -149,9 +149,11 @@ for _, owner in ipairs(owners) do
     local newest = redis.call('ZRANGE', owner.log, -1, -1, 'WITHSCORES')
     reset = newest[2] and newest[2] + WINDOW - now or 0
   end
-  reply[#reply + 1] = owner.rpm >= 0 and math.max(0, owner.rpm - owner.requests) or -1
-  reply[#reply + 1] = reset
-  reply[#reply + 1] = owner.tpm >= 0 and math.max(0, owner.tpm - owner.tokens) or -1
-  reply[#reply + 1] = owner.tokens > 0 and reset or 0
+  for _, number in ipairs({
+    owner.rpm >= 0 and math.max(0, owner.rpm - owner.requests) or -1, reset,
+    owner.tpm >= 0 and math.max(0, owner.tpm - owner.tokens) or -1, owner.tokens > 0 and reset or 0,
+  }) do
+    reply[#reply + 1] = exact(number)
+  end
 end
-return reply
+return table.concat(reply, ' ')
