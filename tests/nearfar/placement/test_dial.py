@@ -155,7 +155,7 @@ def test_tls_has_a_time_of_its_own(certificate: Path, monkeypatch: pytest.Monkey
 def test_a_certificate_that_nobody_vouches_for_is_told(certificate: Path) -> None:
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(certificate)
-    with serving(tls) as port, pytest.raises(Missing, match="TLS with .* failed"):
+    with serving(tls) as port, pytest.raises(Missing, match=r"TLS with .* failed"):
         Line(Address.of(f"https://localhost:{port}"))
 
 
