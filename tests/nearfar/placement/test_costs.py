@@ -41,7 +41,7 @@ def probed(exchange_ms: float, connect_ms: float = 1.0) -> Probed:
 
 def seen(**changes: Any) -> Vantage:
     """An edge 5 ms from the user and 75 ms from the GPU, which is 80 ms from the user."""
-    given = {"edge_probe": probed(75.0), "gpu": way(80.0)} | changes
+    given: dict[str, Any] = {"edge_probe": probed(75.0), "gpu": way(80.0)} | changes
     return Vantage("here", way(5.0), **given)
 
 

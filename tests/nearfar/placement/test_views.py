@@ -11,7 +11,7 @@ from nearfar.errors import BadInput
 from nearfar.placement import picture, recording, views
 from nearfar.placement.recording import Recording
 from nearfar.placement.steps import Kind, Mark, Start, Step, started
-from nearfar.placement.subjects import PLACEMENTS
+from nearfar.placement.subjects import PLACEMENTS, Placement
 from nearfar.placement.views import Panel, Part, Stack
 
 
@@ -60,7 +60,7 @@ def test_the_start_in_the_middle_is_a_real_one() -> None:
     ],
 )
 def test_a_placement_waits_for_what_must_be_there(
-    whole: Recording, placement: views.Placement, generated: bool, ms: float
+    whole: Recording, placement: Placement, generated: bool, ms: float
 ) -> None:
     stack = views.cold_stack(whole, placement, generated=generated)
     assert (ms, ()) == (stack.total_ms, stack.missing)
