@@ -39,6 +39,10 @@ bench-edge *arguments:
 bench-self *arguments: dev
     {{dev_python}} -m tests.bench.generator {{arguments}}
 
+# Measure nearfar beside direct calls, vllm-router and LiteLLM, and with --generators its load generator.
+bench-peers *arguments: dev
+    {{dev_python}} -m tests.bench.peers {{arguments}}
+
 # Check every kind of fault that people met in products like this one: `just faults --kind 6`.
 faults *arguments: dev
     {{dev_python}} -m tests.faults {{arguments}}

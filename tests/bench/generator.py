@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import tempfile
 import urllib.request
@@ -81,15 +82,21 @@ def measured(folder: Path, rates: Sequence[float], requests: int) -> Sequence[Er
     """Measure at each rate, the lowest first."""
     processes = Processes(folder / "logs")
     try:
-        url = f"http://127.0.0.1:{free_port()}"
-        command = [sys.executable, "-m", "fakes.upstream", "--port", url.rpartition(":")[2]]
-        command += ["--first-content-ms", str(FIRST_CONTENT_MS), "--gap-ms", str(GAP_MS)]
-        command += ["--chunks", str(CHUNKS)]
-        path = ":".join([str(TESTS), *sys.path])
-        processes.start("upstream", command, f"{url}/health", environment={"PYTHONPATH": path})
+        url = fake(processes)
         return [_at(url, folder, rate, requests) for rate in rates]
     finally:
         processes.stop()
+
+
+def fake(processes: Processes) -> str:
+    """Start the fake upstream with its known delays, and return its address."""
+    url = f"http://127.0.0.1:{free_port()}"
+    command = [sys.executable, "-m", "fakes.upstream", "--port", url.rpartition(":")[2]]
+    command += ["--first-content-ms", str(FIRST_CONTENT_MS), "--gap-ms", str(GAP_MS)]
+    command += ["--chunks", str(CHUNKS)]
+    path = os.pathsep.join([str(TESTS), *sys.path])
+    processes.start("upstream", command, f"{url}/health", environment={"PYTHONPATH": path})
+    return url
 
 
 def _at(url: str, folder: Path, rate: float, requests: int) -> Error:
