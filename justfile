@@ -35,6 +35,14 @@ bench-edge *arguments:
     NEARFAR_GROUP=dev ./nearfar --version >&2
     PYTHONPATH=edge-frontend:gpu-backend:operator-cli .nearfar/env-dev/bin/python -m tests.bench.edge {{arguments}}
 
+# Measure the load generator of `nearfar bench` itself: its own error against its rate.
+bench-self *arguments: dev
+    {{dev_python}} -m tests.bench.generator {{arguments}}
+
+# Measure nearfar beside direct calls, vllm-router and LiteLLM, and with --generators its load generator.
+bench-peers *arguments: dev
+    {{dev_python}} -m tests.bench.peers {{arguments}}
+
 # Check every kind of fault that people met in products like this one: `just faults --kind 6`.
 faults *arguments: dev
     {{dev_python}} -m tests.faults {{arguments}}

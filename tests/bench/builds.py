@@ -1,9 +1,12 @@
 """Builds the bare components and prepares vllm-router, into the bench's own folder."""
 
+import json
+import os
 import shutil
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Mapping
 from pathlib import Path
 
 from nearfar import edge, program
@@ -12,6 +15,11 @@ from .processes import NotAvailable, tool
 
 TESTS = Path(__file__).resolve().parent.parent
 ROUTER = "vllm-router==0.1.17"
+LITELLM = "litellm[proxy]==1.108.7"
+GUIDELLM = "guidellm==0.8.1"
+LITELLM_KEY = "sk-bench-of-nearfar"
+# It would else ask the network for prices, and write a line for each request.
+LITELLM_ENVIRONMENT = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_LOG": "ERROR"}
 
 
 def component(name: str, folder: Path) -> Path:
@@ -22,13 +30,13 @@ def component(name: str, folder: Path) -> Path:
     newest = max(source.stat().st_mtime for source in sources)
     if not compiled.is_file() or compiled.stat().st_mtime < newest:
         print(f"building the {name} component (20 s)", file=sys.stderr)
-        _run(
+        run(
             tool("componentize-py"),
             *("-w", "spin:up/http-trigger@4.1.0", "-d", TESTS / "bench" / "wit"),
             *("componentize", "-i", "local:edge/local-host", "-p", TESTS),
             *("-p", sysconfig.get_path("purelib"), f"bench.{name}.app", "-o", wasm),
         )
-        _run(program.find("wasmtime"), "compile", *edge.COMPILE_FLAGS, wasm, "-o", compiled)
+        run(program.find("wasmtime"), "compile", *edge.COMPILE_FLAGS, wasm, "-o", compiled)
     return compiled
 
 
@@ -40,21 +48,47 @@ def serve_arguments(compiled: Path, port: int, *, fresh: bool) -> list[str]:
 
 def router(folder: Path, *, install: bool) -> Path:
     """vllm-router's program in an environment of its own; installed only on request."""
-    environment = folder / "router"
-    program = environment / "bin" / "vllm-router"
+    return _installed(folder / "router", "vllm-router", ROUTER, install=install)
+
+
+def litellm(folder: Path, *, install: bool) -> Path:
+    """LiteLLM's proxy in an environment of its own; installed only on request."""
+    return _installed(folder / "litellm", "litellm", LITELLM, install=install)
+
+
+def guidellm(folder: Path, *, install: bool) -> Path:
+    """GuideLLM in an environment of its own; installed only on request."""
+    return _installed(folder / "guidellm", "guidellm", GUIDELLM, install=install)
+
+
+def litellm_configuration(folder: Path, upstream: str) -> Path:
+    """One model at the upstream, and a key that the proxy checks itself; no database."""
+    path = folder / "litellm.json"  # JSON is YAML
+    about = {"model": "openai/mock", "api_base": upstream, "api_key": "none"}
+    document = {
+        "model_list": [{"model_name": "mock", "litellm_params": about}],
+        "general_settings": {"master_key": LITELLM_KEY},
+        "litellm_settings": {"telemetry": False, "drop_params": False, "num_retries": 0},
+    }
+    path.write_text(json.dumps(document, indent=2), encoding="utf-8")
+    return path
+
+
+def _installed(environment: Path, name: str, requirement: str, *, install: bool) -> Path:
+    program = environment / "bin" / name
     if program.is_file():
         return program
     if not install:
-        raise NotAvailable("vllm-router is not installed; pass --install-router")
-    print(f"installing {ROUTER} (half a minute)", file=sys.stderr)
+        raise NotAvailable(f"{name} is not installed; pass --install-router")
+    print(f"installing {requirement} (a minute or two)", file=sys.stderr)
     uv = shutil.which("uv")
     python = environment / "bin" / "python"
     if uv is not None:
-        _run(uv, "venv", "--quiet", "--python", sys.executable, environment)
-        _run(uv, "pip", "install", "--quiet", "--python", python, ROUTER)
+        run(uv, "venv", "--quiet", "--python", sys.executable, environment)
+        run(uv, "pip", "install", "--quiet", "--python", python, requirement)
     else:
-        _run(sys.executable, "-m", "venv", environment)
-        _run(python, "-m", "pip", "install", "--quiet", ROUTER)
+        run(sys.executable, "-m", "venv", environment)
+        run(python, "-m", "pip", "install", "--quiet", requirement)
     return program
 
 
@@ -94,8 +128,14 @@ http {{
     return path
 
 
-def _run(*command: str | Path) -> None:
-    done = subprocess.run([str(part) for part in command], capture_output=True, check=False)
+def run(*command: str | Path, environment: Mapping[str, str] | None = None) -> None:
+    """Run a program to its end.
+
+    Raises:
+        NotAvailable: it failed; the message ends with the last that it wrote.
+    """
+    words, env = [str(part) for part in command], {**os.environ, **(environment or {})}
+    done = subprocess.run(words, capture_output=True, check=False, env=env)
     if done.returncode:
         output = (done.stdout + done.stderr).decode(errors="replace").strip()
         raise NotAvailable(f"{Path(command[0]).name} failed: {output[-400:]}")

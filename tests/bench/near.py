@@ -1,6 +1,7 @@
 """The edge under test: the built component in wasmtime, beside a Redis, as `nearfar up` runs it."""
 
 import sys
+import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
@@ -56,6 +57,7 @@ class Near:
         if fresh:
             options = replace(options, max_instance_reuse_count=1)
         settings = self._settings()
+        began = time.monotonic()
         child = process.start(
             name,
             edge.wasmtime_argv(component, options, settings),
@@ -67,8 +69,9 @@ class Near:
         self._exits.callback(child.stop)
         url = f"http://127.0.0.1:{options.port}"
         readiness.wait_ready(url, child)
+        start_s = time.monotonic() - began
         _, key = wiring.local_key(self._kept.key_secret)
-        return Target(name, url, MODEL, key, child.pid)
+        return Target(name, url, MODEL, key, child.pid, start_s)
 
     def _settings(self) -> Mapping[str, str]:
         if not self._store_url:

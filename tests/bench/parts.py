@@ -47,16 +47,21 @@ def body(marker: str, target: Target, *, unique: bool = True) -> Callable[[int],
     return lambda number: head + f', "seed": {salt}{number:07d}}}'.encode()
 
 
-async def paced(targets: Targets, effort: Effort) -> list[Row]:
-    """What is added to the first content over the direct call, at 1 and 64 streams."""
+async def paced(
+    targets: Targets,
+    effort: Effort,
+    levels: Sequence[int] = (1, 64),
+    names: Sequence[str] = FORWARDERS,
+) -> list[Row]:
+    """What is added to the first content over the direct call, at so many streams at once."""
     rows = []
-    for streams in (1, 64):
+    for streams in levels:
         count = effort.streams if streams == 1 else effort.streams * 8
 
         def plan(target: Target, streams: int = streams, count: int = count) -> Plan:
             return _plan("PACED", target, streams, count=count, spread_s=PACED_S, warm_up=1)
 
-        chosen = targets.of(*FORWARDERS)
+        chosen = targets.of(*names)
         runs, cpu = await _in_turns(chosen, plan, effort.rounds)
         base = figures.first_content(runs["direct"])
         for target in chosen:
@@ -72,7 +77,9 @@ async def paced(targets: Targets, effort: Effort) -> list[Row]:
     return rows
 
 
-async def saturation(targets: Targets, effort: Effort) -> list[Row]:
+async def saturation(
+    targets: Targets, effort: Effort, names: Sequence[str] = FORWARDERS
+) -> list[Row]:
     """Streams a second without pauses, at 32 and 64 streams, beside vllm-router's."""
     rows = []
     for streams in (32, 64):
@@ -80,7 +87,7 @@ async def saturation(targets: Targets, effort: Effort) -> list[Row]:
         def plan(target: Target, streams: int = streams) -> Plan:
             return _plan("BURST", target, streams, seconds=effort.seconds, warm_up=1)
 
-        chosen = targets.of(*FORWARDERS)
+        chosen = targets.of(*names)
         runs, cpu = await _in_turns(chosen, plan, effort.rounds)
         router = figures.rate(runs["vllm-router"]) if "vllm-router" in runs else None
         for target in chosen:
@@ -134,14 +141,14 @@ async def fresh(targets: Targets, effort: Effort) -> list[Row]:
     return rows
 
 
-async def memory(targets: Targets, effort: Effort) -> list[Row]:
+async def memory(targets: Targets, effort: Effort, names: Sequence[str] = FORWARDERS) -> list[Row]:
     """The largest memory seen while 64 paced streams are open.
 
     RSS counts a page once for each place it is mapped at, and instances share the pages of their
     image: PSS shares those out.
     """
     rows = []
-    for target in targets.of(*FORWARDERS):
+    for target in targets.of(*names):
         if target.pid is None:
             print(f"no process id of {target.name}: no memory of it", file=sys.stderr)
             continue

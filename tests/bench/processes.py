@@ -43,6 +43,7 @@ class Processes:
         self._logs = logs
         self._logs.mkdir(parents=True, exist_ok=True)
         self._running: list[subprocess.Popen[bytes]] = []
+        self.start_s: dict[int, float] = {}  # by pid: from its start to its first answer
 
     def start(
         self,
@@ -63,7 +64,8 @@ class Processes:
                 env={**os.environ, **(environment or {})},
             )
         self._running.append(process)
-        deadline = time.monotonic() + patience_s
+        began = time.monotonic()
+        deadline = began + patience_s
         while not _answers(ready_url):
             if process.poll() is not None:
                 raise NotAvailable(
@@ -71,7 +73,8 @@ class Processes:
                 )
             if time.monotonic() > deadline:
                 raise NotAvailable(f"{name} did not answer in {patience_s:.0f} s; see {log}")
-            time.sleep(0.1)
+            time.sleep(0.02)
+        self.start_s[process.pid] = time.monotonic() - began
         return process.pid
 
     def stop(self) -> None:

@@ -1,11 +1,11 @@
 """What a run found, as Markdown tables: the very text of docs/performance.md."""
 
-import os
-import platform
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from nearfar.runs import surroundings
 
 from .aims import AIMS, Row
 
@@ -38,47 +38,43 @@ _PARTS = {
 
 def machine() -> dict[str, Any]:
     """What the figures were measured on, and how busy it was when the run began."""
-    return {
-        "processor": _processor(),
-        "cores": os.cpu_count(),
-        "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / (1 << 30)),
-        "system": f"{platform.system()} {platform.release()}",
-        "python": platform.python_version(),
-        "load_average_1min": round(os.getloadavg()[0], 1),
-        "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-    }
+    found = surroundings.machine()
+    found["load_average_1min"] = round(found["load_average_1min"], 1)
+    return found | {"at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
 
 
 def markdown(report: Mapping[str, Any]) -> str:
     """The machine, the aims and a table for each part that was measured."""
     rows: Sequence[Row] = report["rows"]
-    blocks = [_about(report)]
+    blocks = [about(report)]
     if aims := [cells for cells in (aim.cells(rows) for aim in AIMS) if cells is not None]:
-        blocks += ["### Aims", _table(("aim", "measured", "reached"), aims)]
+        blocks += ["### Aims", table(("aim", "measured", "reached"), aims)]
     for part, (title, columns) in _PARTS.items():
         own = [row for row in rows if row["part"] == part]
         names = ("target", "streams", "n", "error_rate", *columns)
         if own:
-            lines = [tuple(_cell(row.get(name)) for name in names) for row in own]
-            blocks += [f"### {title}", _table(names, lines)]
+            lines = [tuple(cell(row.get(name)) for name in names) for row in own]
+            blocks += [f"### {title}", table(names, lines)]
     blocks += [f"Not available: {name} ({why})." for name, why in report["missing"].items()]
     return "\n\n".join(blocks)
 
 
-def write_into(page: Path, text: str) -> None:
+def write_into(page: Path, text: str, marks: tuple[str, str] = (BEGIN, END)) -> None:
     """Put the text between the page's two marks, in place of what stands there.
 
     Raises:
         ValueError: when the page lacks a mark.
     """
-    before, begun, rest = page.read_text(encoding="utf-8").partition(BEGIN)
-    _, ended, after = rest.partition(END)
+    begin, end = marks
+    before, begun, rest = page.read_text(encoding="utf-8").partition(begin)
+    _, ended, after = rest.partition(end)
     if not begun or not ended:
-        raise ValueError(f"{page} lacks {BEGIN} or {END}")
-    page.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}", encoding="utf-8")
+        raise ValueError(f"{page} lacks {begin} or {end}")
+    page.write_text(f"{before}{begin}\n{text}\n{end}{after}", encoding="utf-8")
 
 
-def _about(report: Mapping[str, Any]) -> str:
+def about(report: Mapping[str, Any]) -> str:
+    """The machine, and how much was measured."""
     found, effort = report["machine"], report["effort"]
     return (
         f"{found['processor']}, {found['cores']} cores, {found['memory_gib']} GiB, "
@@ -88,7 +84,8 @@ def _about(report: Mapping[str, Any]) -> str:
     )
 
 
-def _table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table; its first column is text, the others are figures."""
     widths = [max(len(line[i]) for line in (names, *rows)) for i in range(len(names))]
     rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
     lines = (names, rule, *rows)
@@ -100,15 +97,8 @@ def _aligned(line: Sequence[str], widths: Sequence[int]) -> list[str]:
     return [first.ljust(widths[0]), *map(str.rjust, rest, widths[1:])]
 
 
-def _cell(value: Any) -> str:
+def cell(value: Any) -> str:
+    """A figure, or a dash for what was not observed."""
     if value is None:
         return "-"
     return f"{value:.2f}" if isinstance(value, float) else str(value)
-
-
-def _processor() -> str:
-    """The model's name (proc_cpuinfo(5)), or the architecture where there is none."""
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()

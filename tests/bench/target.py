@@ -12,6 +12,7 @@ class Target:
     model: str = "mock"
     key: str | None = None
     pid: int | None = None
+    start_s: float | None = None  # from the start of its process to its first answer
 
     @property
     def headers(self) -> tuple[tuple[str, str], ...]:

@@ -24,6 +24,7 @@ class Setup:
 
     folder: Path
     install_router: bool
+    install_litellm: bool = False
 
 
 class Targets:
@@ -46,6 +47,7 @@ class Targets:
             "handon": lambda: self._component("handon"),
             "nginx": self._nginx,
             "vllm-router": self._router,
+            "litellm": self._litellm,
             "edge": lambda: self._edge("edge"),
             "edge-fresh": lambda: self._edge("edge-fresh", fresh=True),
         }
@@ -102,7 +104,22 @@ class Targets:
         arguments += ["--host", "127.0.0.1", "--port", str(port), "--policy", "round_robin"]
         arguments += ["--prometheus-port", str(free_port()), "--log-level", "error"]
         pid = self._processes.start("vllm-router", arguments, f"{url}/health")
-        return Target("vllm-router", url, pid=pid)
+        return Target("vllm-router", url, pid=pid, start_s=self._processes.start_s[pid])
+
+    def _litellm(self) -> Target:
+        program = builds.litellm(self._setup.folder, install=self._setup.install_litellm)
+        path = builds.litellm_configuration(self._setup.folder, f"http://{self._upstream}/v1")
+        port = free_port()
+        url = f"http://127.0.0.1:{port}"
+        pid = self._processes.start(
+            "litellm",
+            [program, "--config", path, "--host", "127.0.0.1", "--port", str(port)],
+            f"{url}/health/liveliness",
+            environment=builds.LITELLM_ENVIRONMENT,
+            patience_s=180.0,
+        )
+        start_s = self._processes.start_s[pid]
+        return Target("litellm", url, key=builds.LITELLM_KEY, pid=pid, start_s=start_s)
 
     def _nginx(self) -> Target:
         program = tool("nginx")

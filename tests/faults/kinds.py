@@ -1,4 +1,7 @@
-"""The kinds of faults on the request path; `pytest.mark.fault(n)` says which ones a test checks."""
+"""The kinds of faults on the request path and in its measurement.
+
+`pytest.mark.fault(n)` says which ones a test checks.
+"""
 
 from __future__ import annotations
 
@@ -36,4 +39,8 @@ KINDS = (
     Kind(16, "unknown fields are dropped in silence"),
     Kind(17, "error texts leak"),
     Kind(18, "429 without a true Retry-After"),
+    Kind(19, "latency is counted from dispatch, or a percentile from too few samples"),
+    Kind(20, "chunks are counted as tokens"),
+    Kind(21, "first content stops at the role, or skips the reasoning"),
+    Kind(22, "failed requests make the figures look better"),
 )

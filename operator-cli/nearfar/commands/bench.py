@@ -41,6 +41,8 @@ Examples:
   nearfar bench --from .nearfar/runs/RUN.jsonl --json
 """
 
+_SECRET = ("--api-key", "--api-key-after")
+
 
 @click.command("bench", help=HELP)
 @click.argument("url", required=False)
@@ -88,7 +90,7 @@ def command(
                 plan=plan,
                 manner=asked.manner,
                 naming=Naming(
-                    label=label, placement=placement, command=_without_secrets(sys.argv[1:])
+                    label=label, placement=placement, command=without_secrets(sys.argv[1:])
                 ),
                 objectives=asked.objectives,
                 path=path,
@@ -125,16 +127,16 @@ def _tell(path: Path, *, as_json: bool) -> int:
     return 0
 
 
-def _without_secrets(words: list[str]) -> tuple[str, ...]:
+def without_secrets(words: list[str]) -> tuple[str, ...]:
     """The command line for the header, keys left out."""
     kept: list[str] = []
     hide = False
     for word in words:
         if hide:
             kept.append("…")
-        elif word.startswith("--api-key="):
-            kept.append("--api-key=…")
+        elif word.startswith(tuple(f"{name}=" for name in _SECRET)):
+            kept.append(f"{word.partition('=')[0]}=…")
         else:
             kept.append(session.bare(word) if "://" in word else word)
-        hide = word == "--api-key"
+        hide = word in _SECRET
     return tuple(kept)

@@ -2,28 +2,42 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 
 from nearfar import console, runs
+from nearfar.commands import load_options, turns
 from nearfar.errors import BadInput
 from nearfar.runs import Run
-from nearfar.stats import comparison, measures, quality, telling
+from nearfar.stats import blocks, comparison, graders, measures, quality, telling
 from nearfar.stats.comparison import Comparison, Options
+from nearfar.stats.graders import Endpoint
 from nearfar.stats.likeness import ASPECTS
+from nearfar.stats.quality import Scores
+from nearfar.stats.side import Sides, sides
 
 HELP = """Compare BEFORE and AFTER: two recorded runs, or two deployments measured in turns.
 
 Each is the file of a run (nearfar bench --out), or the address of an edge. Two addresses are
-measured in turns A B B A with the same prompts, seeds and limits, and both runs are kept. The words
-of the verdict, and what none of this proves, are in docs/compare.md.
+measured in turns A B B A with the same prompts, seeds and limits, and both runs are kept; the
+options of the load are those of nearfar bench. The words of the verdict, and what none of this
+proves, are in docs/compare.md.
+
+\b
+Code 0 says that both were compared, whatever came out; --fail-if makes it 1. Code 2: a file is no
+run, or the runs are unlike each other.
 
 \b
 Examples:
   nearfar compare monday.jsonl tuesday.jsonl
   nearfar compare before.jsonl after.jsonl --price 0.15/0.60 --json
   nearfar compare a.jsonl b.jsonl --allow cache --details
+  nearfar compare https://a.example https://b.example --prompts questions.jsonl --keep-text
+  nearfar compare http://127.0.0.1:3000 http://127.0.0.1:3001 --concurrency 4 --requests 400
 """
 FAILING = ("slower", "worse", "failures")
 
@@ -53,6 +67,27 @@ FAILING = ("slower", "worse", "failures")
     type=click.Choice(FAILING),
     help="End with code 1 when this was seen. Repeatable.",
 )
+@click.option("--judge", help="Endpoint of a model that grades answers, with --judge-model.")
+@click.option("--judge-model", default="", help="Its name. Key: NEARFAR_JUDGE_KEY.")
+@click.option("--embeddings", help="Endpoint of embeddings, with --embeddings-model.")
+@click.option("--embeddings-model", default="", help="Its name. Key: NEARFAR_EMBEDDINGS_KEY.")
+@click.option("--api-key", envvar="NEARFAR_API_KEY", help="Key of both edges, or of BEFORE.")
+@click.option("--api-key-after", help="Key of AFTER, where it is another.")
+@click.option("--model", help="Model of both, or of BEFORE. Default: the first one offered.")
+@click.option("--model-after", help="Model of AFTER, where it has another name.")
+@click.option(
+    "--rounds",
+    type=click.IntRange(blocks.LEAST_BLOCKS),
+    default=20,
+    show_default=True,
+    help="Turns of each side. More of them make the intervals narrower.",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder of the runs that are measured. Default: .nearfar/runs.",
+)
+@load_options.options
 @click.option("--details", is_flag=True, help="Show every breakdown, not those of a new mix alone.")
 @click.option("--json", "as_json", is_flag=True, help="Print one line of JSON.")
 def command(
@@ -65,20 +100,78 @@ def command(
     failing: tuple[str, ...],
     details: bool,
     as_json: bool,
+    judge: str | None,
+    judge_model: str,
+    embeddings: str | None,
+    embeddings_model: str,
+    **given: Any,
 ) -> int:
+    grading = _graders(judge, judge_model, embeddings, embeddings_model)
     prices = price and measures.price(price), price_after and measures.price(price_after)
     options = Options(
         allow=frozenset(allow),
         prices=(prices[0] or None, prices[1] or prices[0] or None),
         margin=margin,
     )
-    one, two = (_read(name) for name in (before, after))
-    found = comparison.compared(one, two, options)
+    one, two, stopped = _runs(before, after, given)
+    both = sides(one, two) if grading else None
+    scores = [grade(both, endpoint) for grade, endpoint in grading] if both else []
+    found = comparison.compared(one, two, options, scores)
     if as_json:
         console.result_json(found.as_dict())
     else:
         console.result("\n".join(telling.lines(found, details=details)))
+    if stopped:
+        return 130
     return 1 if _fails(found, failing) else 0
+
+
+def _runs(before: str, after: str, given: Mapping[str, Any]) -> tuple[Run, Run, bool]:
+    """Read both, or measure both; and whether that was ended early."""
+    live = ["://" in name for name in (before, after)]
+    if all(live):
+        wanted = dict(given)
+        key, key_after = wanted.pop("api_key"), wanted.pop("api_key_after")
+        model, model_after = wanted.pop("model"), wanted.pop("model_after")
+        rounds, out = wanted.pop("rounds"), wanted.pop("out")
+        keys, models = (key, key_after or key), (model, model_after or model)
+        return turns.measured((before, after), keys, models, rounds, out, wanted)
+    if any(live):
+        raise BadInput(
+            "One is an address and the other a file.", "give two runs, or two edges to measure."
+        )
+    _check_no_load()
+    return _read(before), _read(after), False
+
+
+def _check_no_load() -> None:
+    """Two files were measured already: an option of the load would do nothing."""
+    context = click.get_current_context()
+    loads = {p.name for p in load_options.options(click.command()(lambda: None)).params}
+    loads |= {"rounds", "out", "api_key_after", "model", "model_after"}
+    given = [
+        name
+        for name in sorted(filter(None, loads))
+        if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+    ]
+    if given:
+        raise BadInput(
+            f"--{given[0].replace('_', '-')} is for measuring, and both runs are recorded.",
+            "leave it out, or give the addresses of two edges.",
+        )
+
+
+def _graders(
+    judge: str | None, judge_model: str, embeddings: str | None, embeddings_model: str
+) -> list[tuple[Callable[[Sides, Endpoint], Scores], Endpoint]]:
+    found: list[tuple[Callable[[Sides, Endpoint], Scores], Endpoint]] = []
+    if judge:
+        key = os.environ.get("NEARFAR_JUDGE_KEY", "")
+        found.append((graders.judged, Endpoint(judge, judge_model, key)))
+    if embeddings:
+        key = os.environ.get("NEARFAR_EMBEDDINGS_KEY", "")
+        found.append((graders.likeness, Endpoint(embeddings, embeddings_model, key)))
+    return found
 
 
 def _read(name: str) -> Run:

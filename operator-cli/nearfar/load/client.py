@@ -1,25 +1,27 @@
-"""The client that measures one streamed request. aiohttp carries it: docs/decisions/0012."""
+"""The client that measures streamed requests, over as many kept connections as are in flight."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import SimpleNamespace
-from typing import Any, Self
-
-import aiohttp
+from typing import Literal, Self
+from urllib.parse import urlsplit
 
 from nearfar.exchange import Edge
+from nearfar.load.connection import Broken, Connection
 from nearfar.load.prompt import Prompt
 from nearfar.load.reading import Reading, failure
+from nearfar.load.telling import sample_of
 from nearfar.runs.sample import Failure, Outcome, Phase, Sample
 
-# Larger reads than a kernel's socket buffer give nothing; an answer's chunk is far smaller.
-_READ_BYTES = 1 << 16
 _PATH = "/v1/chat/completions"
+_CONNECT_S = 10.0
+# As much of an error's body is read.
+_ERROR_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,54 +48,53 @@ class Manner:
 
 
 @dataclass(slots=True)
-class _Seen:
-    """Instants of one request on the run's clock, and what its head said."""
+class Seen:
+    """What came of one request: instants on the run's clock, `zero` being its start."""
 
+    zero: float
     sent_s: float
     headers_s: float | None = None
+    end_s: float | None = None
     status: int | None = None
-    connection: str | None = None
-    x_cache: str | None = None
-    request_id: str | None = None
+    connection: Literal["new", "reused"] | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
     reading: Reading = field(default_factory=Reading)
+    refusal: bytearray = field(default_factory=bytearray)
+
+    def head(self, status: int, headers: dict[str, str], at: float) -> None:
+        """The head came."""
+        self.status, self.headers, self.headers_s = status, headers, at - self.zero
+
+    def body(self, data: bytes, at: float) -> None:
+        """A piece of the body came."""
+        if self.status == 200:
+            self.reading.feed(data, at - self.zero)
+        elif len(self.refusal) < _ERROR_BYTES:
+            self.refusal += data
 
 
 class Client:
-    """Sends requests to one edge over kept connections, as many as there are at once."""
+    """Sends requests to one edge. It speaks HTTP/1.1, with TLS where the endpoint has it."""
 
     def __init__(self, edge: Edge, manner: Manner, zero: float) -> None:
         """`zero` is the run's start on time.perf_counter."""
         self.manner = manner
-        self._url = edge.url(_PATH)
         self._zero = zero
-        self._headers = {
-            "authorization": f"Bearer {edge.api_key}",
-            "content-type": "application/json",
-            "accept": "text/event-stream",
-            **({"x-nearfar-trace": "1"} if manner.trace else {}),
-            **manner.headers,
-        }
-        self._session: aiohttp.ClientSession | None = None
+        parts = urlsplit(edge.url(_PATH))
+        self._host = parts.hostname or ""
+        self._port = parts.port or (443 if edge.secure else 80)
+        self._tls = ssl.create_default_context() if edge.secure else None
+        self._head = _head(parts.netloc, parts.path, edge, manner)
+        self._idle: list[Connection] = []
 
     async def __aenter__(self) -> Self:
-        # Created inside the loop. No bound on connections: the load says how many there are.
-        # Proxies of the environment are for other places.
-        tracing = aiohttp.TraceConfig()
-        tracing.on_connection_create_start.append(_is_new)
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=None),
-            headers=self._headers,
-            timeout=aiohttp.ClientTimeout(total=self.manner.timeout_s, connect=10.0),
-            trace_configs=[tracing],
-            trust_env=False,
-            auto_decompress=False,
-            cookie_jar=aiohttp.DummyCookieJar(),
-        )
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        if self._session is not None:
-            await self._session.close()
+        for connection in self._idle:
+            connection.close()
+        self._idle.clear()
+        await asyncio.sleep(0)  # closed connections are told in the next turn
 
     def now_s(self) -> float:
         """The instant on the run's clock."""
@@ -104,133 +105,94 @@ class Client:
 
         A cancelled request is the sample `aborted`: it was the operator who ended it.
         """
-        seen = _Seen(self.now_s())
+        request = b"%b%d\r\n\r\n%b" % (self._head, len(shot.body), shot.body)
+        seen = Seen(self._zero, self.now_s())
         outcome: Outcome
+        failed: Failure | None
         try:
-            failed = await self._exchange(shot, seen)
-            outcome = seen.reading.outcome() if failed is None else "refused"
-            failed = failed or seen.reading.failure
-            if outcome == "cut":
-                failed = Failure("ended_without_done", "client")
+            async with asyncio.timeout(self.manner.timeout_s):
+                await self._exchange(request, seen)
+            outcome, failed = _ended(seen)
         except asyncio.CancelledError:
             outcome, failed = "aborted", Failure("interrupted", "client")
         except TimeoutError:
             outcome, failed = "failed", Failure("timeout", "client")
-        except aiohttp.ClientConnectorError as error:
-            outcome, failed = "failed", Failure(type(error.os_error).__name__, "client")
-        except (aiohttp.ClientPayloadError, aiohttp.ServerDisconnectedError) as error:
-            outcome, failed = _broken(seen), Failure(type(error).__name__, "client")
-        except (aiohttp.ClientError, OSError, ValueError) as error:
+        except Broken as error:
+            outcome = "cut" if error.began and seen.status == 200 else "failed"
+            failed = Failure(error.why, "client")
+        except OSError as error:
             outcome, failed = "failed", Failure(type(error).__name__, "client")
-        return self._sample(shot, seen, outcome, failed)
+        seen.end_s = self.now_s() if seen.end_s is None else seen.end_s
+        return sample_of(shot, seen, outcome, failed, keep_text=self.manner.keep_text)
 
-    async def _exchange(self, shot: Shot, seen: _Seen) -> Failure | None:
+    async def _exchange(self, request: bytes, seen: Seen) -> None:
         """Send once more where the server had closed a kept connection: it may at any time."""
-        try:
-            return await self._once(shot, seen)
-        except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
-            if seen.headers_s is not None or seen.connection == "new":
-                raise
-            return await self._once(shot, seen)
+        connection = self._kept()
+        if connection is not None:
+            seen.connection = "reused"
+            try:
+                await self._once(connection, request, seen)
+            except Broken as error:
+                if error.began or error.why == "not_http":
+                    raise
+            else:
+                return
+        seen.connection = "new"
+        await self._once(await self._opened(), request, seen)
 
-    async def _once(self, shot: Shot, seen: _Seen) -> Failure | None:
-        """Returns the error object of a refusal."""
-        assert self._session is not None  # noqa: S101 - used inside `async with`
-        async with self._session.post(
-            self._url, data=shot.body, trace_request_ctx=seen, allow_redirects=False
-        ) as response:
-            seen.headers_s = self.now_s()
-            seen.status = response.status
-            seen.connection = seen.connection or "reused"
-            seen.x_cache = response.headers.get("x-cache")
-            seen.request_id = response.headers.get("x-request-id")
-            if response.status != 200:
-                return await _refusal(response)
-            feed, now, zero = seen.reading.feed, time.perf_counter, self._zero
-            while data := await response.content.readany():
-                feed(data, now() - zero)
+    async def _once(self, connection: Connection, request: bytes, seen: Seen) -> None:
+        try:
+            await connection.ask(request, seen)
+        except BaseException:
+            connection.close()
+            raise
+        seen.end_s = self.now_s()
+        if connection.is_open:
+            self._idle.append(connection)
+
+    def _kept(self) -> Connection | None:
+        """The connection that was used last of those that are still open."""
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.is_open:
+                return connection
         return None
 
-    def _sample(self, shot: Shot, seen: _Seen, outcome: Outcome, failed: Failure | None) -> Sample:
-        reading = seen.reading
-        end_s = self.now_s()
-        keep = self.manner.keep_text
-        return Sample(
-            i=shot.i,
-            block=shot.block,
-            phase=shot.phase,
-            arm=shot.arm,
-            scheduled_s=_rounded(shot.due_s),
-            sent_s=round(seen.sent_s, 7),
-            headers_s=_rounded(seen.headers_s),
-            first_content_s=_rounded(reading.first_content_s),
-            first_answer_s=_rounded(reading.first_answer_s),
-            last_content_s=_rounded(reading.last_content_s),
-            end_s=round(end_s, 7),
-            gaps_ms=tuple(reading.gaps_ms),
-            connection="new" if seen.connection == "new" else "reused" if seen.connection else None,
-            status=seen.status,
-            outcome=outcome,
-            error=failed,
-            finish_reason=reading.finish_reason,
-            usage=reading.usage,
-            x_cache=seen.x_cache,
-            request_id=seen.request_id or reading.answer_id,
-            prompt_id=shot.prompt.id,
-            category=shot.prompt.category,
-            answer_sha256=reading.sha256,
-            record=reading.record,
-            not_available=_missing(shot, seen, outcome),
-            prompt=shot.prompt.text if keep else None,
-            answer=reading.text if keep else None,
-            expected=shot.prompt.expected,
-        )
+    async def _opened(self) -> Connection:
+        async with asyncio.timeout(_CONNECT_S):
+            _, connection = await asyncio.get_running_loop().create_connection(
+                Connection, self._host, self._port, ssl=self._tls
+            )
+        return connection
 
 
-async def _is_new(_: Any, context: SimpleNamespace, __: Any) -> None:
-    context.trace_request_ctx.connection = "new"
+def _ended(seen: Seen) -> tuple[Outcome, Failure | None]:
+    """How a request went whose answer came to its end."""
+    if seen.status != 200:
+        return "refused", _refusal(seen)
+    outcome = seen.reading.outcome()
+    if outcome == "cut":
+        return outcome, Failure("ended_without_done", "client")
+    return outcome, seen.reading.failure
 
 
-async def _refusal(response: aiohttp.ClientResponse) -> Failure:
-    data = await response.content.read(_READ_BYTES)
+def _refusal(seen: Seen) -> Failure:
     try:
-        return failure(json.loads(data))
+        return failure(json.loads(bytes(seen.refusal)))
     except ValueError:
-        return Failure(f"status_{response.status}", "")
+        return Failure(f"status_{seen.status}", "")
 
 
-def _broken(seen: _Seen) -> Outcome:
-    """A connection that ended in the middle of an answer has cut it."""
-    return "failed" if seen.headers_s is None else "cut"
-
-
-def _rounded(at_s: float | None) -> float | None:
-    """A tenth of a microsecond is below what the clock and the loop can tell apart."""
-    return None if at_s is None else round(at_s, 7)
-
-
-def _missing(shot: Shot, seen: _Seen, outcome: Outcome) -> dict[str, str]:
-    """Why what was not observed was not."""
-    reading = seen.reading
-    ended = {
-        "ok": "the answer had none",
-        "empty": "the answer had no content",
-        "refused": "the request was refused",
-        "failed": "the request failed before",
-        "aborted": "the request was ended before",
-        "cut": "the stream broke off before",
-    }[outcome]
-    values = {
-        "headers_s": seen.headers_s,
-        "first_content_s": reading.first_content_s,
-        "first_answer_s": reading.first_answer_s,
-        "last_content_s": reading.last_content_s,
+def _head(netloc: str, path: str, edge: Edge, manner: Manner) -> bytes:
+    """A request's head up to the length of its body, which is what differs."""
+    fields = {
+        "host": netloc,
+        "authorization": f"Bearer {edge.api_key}",
+        "content-type": "application/json",
+        "accept": "text/event-stream",
+        "user-agent": "nearfar-bench",
+        **({"x-nearfar-trace": "1"} if manner.trace else {}),
+        **manner.headers,
     }
-    missing = {name: ended for name, value in values.items() if value is None}
-    if shot.due_s is None:
-        missing["scheduled_s"] = "none is due in a closed loop"
-    if reading.usage is None:
-        missing["usage"] = "the server gave none" if outcome in ("ok", "empty") else ended
-    if reading.record is None:
-        missing["record"] = "the server gave none" if outcome in ("ok", "empty") else ended
-    return missing
+    lines = [f"POST {path} HTTP/1.1", *(f"{name}: {value}" for name, value in fields.items())]
+    return ("\r\n".join(lines) + "\r\ncontent-length: ").encode("latin-1")

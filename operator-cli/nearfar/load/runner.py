@@ -15,7 +15,7 @@ Sink = Callable[[Sample], None]
 
 # So many requests in a row to which nobody answered: nobody is there.
 GIVE_UP_AFTER = 50
-_TIMER_S = 0.001
+_TIMER_S = 0.0005
 
 
 @dataclass(slots=True)

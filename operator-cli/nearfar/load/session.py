@@ -27,7 +27,7 @@ from nearfar.runs.run import Reason
 from nearfar.runs.sample import Sample
 from nearfar.runs.writer import RunWriter
 
-LIBRARIES = ("aiohttp", "uvloop")
+LIBRARIES = ("httptools", "uvloop")
 # What a probe may be answered without the load being pointless: the server is there, but busy.
 _BUSY = frozenset({429, 500, 502, 503, 504})
 
@@ -177,7 +177,7 @@ def header_of(session: Session, plan: Plan, manner: Manner, probe: Sample) -> He
 def _settings(plan: Plan, manner: Manner) -> dict[str, Any]:
     arrivals = plan.arrivals
     return {
-        "client": "aiohttp, HTTP/1.1, kept connections",
+        "client": "httptools on uvloop, HTTP/1.1, kept connections",
         "timeout_s": manner.timeout_s,
         "record_asked": manner.trace,
         "usage_asked": plan.sampling.include_usage,

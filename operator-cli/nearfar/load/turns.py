@@ -18,15 +18,14 @@ from itertools import groupby
 import uvloop
 
 from nearfar.errors import BadInput, Missing
-from nearfar.load.client import Client, Shot
+from nearfar.load.client import Client, Manner, Shot
 from nearfar.load.plan import WARM_UP_STREAMS, Plan
 from nearfar.load.runner import Stop, closed_loop, open_loop
 from nearfar.load.session import Session, bare, ending_on_signals, header_of, probed, reason_of
 from nearfar.runs import Header, RunWriter, Sample
 from nearfar.runs.run import Reason
+from nearfar.stats.side import INTERLEAVED
 
-# What both runs' headers carry under this name is their pair; nearfar.stats.side reads it.
-INTERLEAVED = "interleaved"
 ARMS = ("before", "after")
 
 
@@ -38,7 +37,6 @@ class _Side:
     client: Client
     writer: RunWriter
     rounds: list[list[Shot]]
-    counted: int
 
     def sink(self, arm: str) -> Callable[[Sample], None]:
         """What takes each sample of this side."""
@@ -83,9 +81,16 @@ async def _run(before: Session, after: Session) -> Reason:
     salts = (salt, salt + (1 << 52) if same else salt)
     async with AsyncExitStack() as exits:
         exits.enter_context(ending_on_signals(stop))
-        sides = [
-            await _begun(exits, session, own, pair, zero)
+        # Both are asked once before anything is written down: one of them may not be there.
+        plans = [
+            replace(session.plan, salt=own)
             for session, own in zip((before, after), salts, strict=True)
+        ]
+        sessions = [_bare(one) for one in (before, after)]
+        asked = [await probed(one, plan, zero) for one, plan in zip(sessions, plans, strict=True)]
+        sides = [
+            await _begun(exits, replace(one, plan=plan), first, pair, zero)
+            for one, plan, first in zip(sessions, plans, asked, strict=True)
         ]
         await _warmed(sides, stop)
         for number in range(before.plan.blocks):
@@ -103,21 +108,26 @@ async def _run(before: Session, after: Session) -> Reason:
     return reason_of(stop)
 
 
+def _bare(session: Session) -> Session:
+    return replace(session, edge=replace(session.edge, endpoint=bare(session.edge.endpoint)))
+
+
 async def _begun(
-    exits: AsyncExitStack, session: Session, salt: int, pair: str, zero: float
+    exits: AsyncExitStack,
+    session: Session,
+    asked: tuple[Sample, Manner],
+    pair: str,
+    zero: float,
 ) -> _Side:
-    """Ask one side once, and open its file."""
-    session = replace(session, edge=replace(session.edge, endpoint=bare(session.edge.endpoint)))
-    plan = replace(session.plan, salt=salt)
-    first, manner = await probed(session, plan, zero)
-    header = _paired(header_of(session, plan, manner, first), pair)
+    """Open one side's file and connections."""
+    first, manner = asked
+    header = _paired(header_of(session, session.plan, manner, first), pair)
     writer = exits.enter_context(RunWriter(session.path, header))
     client = await exits.enter_async_context(Client(session.edge, manner, zero))
     session.began(header)
     writer.add(first)
-    warm_up = sum(1 for _ in plan.warming(1))
-    rounds = list(_rounds(plan, 1 + warm_up))
-    return _Side(replace(session, plan=plan), client, writer, rounds, 1)
+    warm_up = sum(1 for _ in session.plan.warming(1))
+    return _Side(session, client, writer, list(_rounds(session.plan, 1 + warm_up)))
 
 
 def _paired(header: Header, pair: str) -> Header:
@@ -140,7 +150,7 @@ def _rounds(plan: Plan, first: int) -> Iterator[list[Shot]]:
 
 async def _warmed(sides: list[_Side], stop: Stop) -> None:
     for side, arm in zip(sides, ARMS, strict=True):
-        shots = side.session.plan.warming(side.counted)
+        shots = side.session.plan.warming(1)
         await closed_loop(side.client, shots, WARM_UP_STREAMS, side.sink(arm), stop)
 
 

@@ -2,53 +2,72 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from string import ascii_lowercase
+from string import ascii_lowercase, ascii_uppercase
+from typing import TYPE_CHECKING, Any
 
 from nearfar.errors import BadInput, Missing
 from nearfar.placement.spread import milliseconds
 from nearfar.placement.views import Panel, Stack
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 FORMATS = (".png", ".svg")
+_LETTERS = ascii_lowercase + ascii_uppercase
 _LABEL_CHARS = 22
 _VALUE_CHARS = 14
 _MIN_BAR_CHARS = 20
 
 
 def text(panels: Sequence[Panel], width: int = 100) -> list[str]:
-    """Every panel with a scale of its own; a part that is too short for a letter has none."""
+    """Every panel with a scale of its own; a letter means the same part everywhere.
+
+    A part that is too short for a letter has none in its bar.
+    """
+    letters = dict(zip(names(panels), _LETTERS, strict=False))
+    room = max(_MIN_BAR_CHARS, width - _LABEL_CHARS - _VALUE_CHARS)
     lines = list[str]()
     for panel in panels:
         most_ms = max((stack.total_ms for stack in panel.stacks), default=0.0)
         lines += ["", panel.title]
         for stack in panel.stacks:
-            lines += _stack(
-                stack, most_ms, max(_MIN_BAR_CHARS, width - _LABEL_CHARS - _VALUE_CHARS)
-            )
+            lines += _stack(stack, letters, most_ms, room)
     return lines[1:]
 
 
-def _stack(stack: Stack, most_ms: float, width: int) -> list[str]:
+def names(panels: Sequence[Panel]) -> list[str]:
+    """Every part's name once, in the order they come."""
+    found = (part.name for panel in panels for stack in panel.stacks for part in stack.parts)
+    return list(dict.fromkeys(found))
+
+
+def _stack(stack: Stack, letters: Mapping[str, str], most_ms: float, width: int) -> list[str]:
     if not stack.parts:
         return [f"{stack.label:<{_LABEL_CHARS}}not available: {', '.join(stack.missing)}"]
-    drawn = bar([part.ms for part in stack.parts], most_ms, width)
-    more = f" and {', '.join(stack.missing)}" if stack.missing else ""
-    head = f"{stack.label:<{_LABEL_CHARS}}{drawn} {milliseconds(stack.total_ms)}{more}"
+    parts = [(letters.get(part.name, "?"), part.ms) for part in stack.parts]
+    head = f"{stack.label:<{_LABEL_CHARS}}{bar(parts, most_ms, width)} "
+    head += _told(stack)
     named = [
         f"{letter} {part.name} {milliseconds(part.ms)}"
-        for letter, part in zip(ascii_lowercase, stack.parts, strict=False)
+        for (letter, _), part in zip(parts, stack.parts, strict=True)
     ]
     return [head, *_wrapped(named, width)]
 
 
-def bar(parts_ms: Sequence[float], most_ms: float, width: int) -> str:
-    """Letters from a on, as many as each part is of `most_ms` in `width` characters.
+def _told(stack: Stack) -> str:
+    more = f", and {', '.join(stack.missing)}" if stack.missing else ""
+    return (milliseconds(stack.total_ms) if stack.parts else "nothing") + more
+
+
+def bar(parts: Sequence[tuple[str, float]], most_ms: float, width: int) -> str:
+    """Each part's letter, as often as the part is of `most_ms` in `width` characters.
 
     Ends are rounded and not lengths, so that the whole has the whole's length.
     """
     drawn, end_ms = "", 0.0
-    for letter, part_ms in zip(ascii_lowercase, parts_ms, strict=False):
+    for letter, part_ms in parts:
         end_ms += part_ms
         end = round(end_ms / most_ms * width) if most_ms else 0
         drawn += letter * (end - len(drawn))
@@ -65,30 +84,32 @@ def _wrapped(named: Sequence[str], width: int) -> list[str]:
     return [" " * _LABEL_CHARS + found for found in (*lines, line) if found]
 
 
-def check(path: Path) -> None:
-    """Raise BadInput unless the name ends in a format that can be drawn."""
-    if path.suffix.lower() not in FORMATS:
-        raise BadInput(f"{path} is neither a .png nor a .svg.", "name it picture.png")
-
-
 def draw(panels: Sequence[Panel], path: Path, caption: str) -> None:
-    """Write the picture.
+    """Write the picture, in the format that the file's name ends in.
 
     Raises:
-        BadInput: the file cannot be written.
+        BadInput: the name ends in no such format, or the file cannot be written.
         Missing: matplotlib is not there.
     """
-    check(path)
+    if path.suffix.lower() not in FORMATS:
+        raise BadInput(f"{path} is neither a .png nor a .svg.", "name it picture.png")
     try:
+        from matplotlib import colormaps
         from matplotlib.figure import Figure
+        from matplotlib.patches import Patch
     except ImportError as error:
         raise Missing("matplotlib is not installed.", "./nearfar setup") from error
+    palette = [colormaps["tab20"](index) for index in range(20)]
+    colours = {name: palette[i % 20] for i, name in enumerate(names(panels))}
     rows = [max(1, len(panel.stacks)) for panel in panels]
-    figure = Figure(figsize=(10, 1.6 + 0.95 * sum(rows)), layout="constrained")
+    figure = Figure(figsize=(11, 2.4 + 0.75 * sum(rows)), layout="constrained")
     grid = figure.subplots(len(panels), 1, height_ratios=rows, squeeze=False)
     for axes, panel in zip(grid[:, 0], panels, strict=True):
-        _panel(axes, panel)
-    figure.text(0.01, 0.005, caption, fontsize=7, color="#555555", va="bottom")
+        _panel(axes, panel, colours)
+    keys = [Patch(color=colour, label=name) for name, colour in colours.items()]
+    if keys:
+        figure.legend(handles=keys, loc="outside lower center", ncols=4, fontsize=8, frameon=False)
+    figure.suptitle(caption, fontsize=8, color="#555555", x=0.01, ha="left")
     try:
         figure.savefig(path, dpi=150)
     except OSError as error:
@@ -97,31 +118,19 @@ def draw(panels: Sequence[Panel], path: Path, caption: str) -> None:
         ) from error
 
 
-def _panel(axes: object, panel: Panel) -> None:
-    from matplotlib import colormaps
-    from matplotlib.axes import Axes
-
-    assert isinstance(axes, Axes)  # noqa: S101 - subplots types its array as anything
-    colours = colormaps["tab20"].colors  # type: ignore[attr-defined]
-    names = list(dict.fromkeys(part.name for stack in panel.stacks for part in stack.parts))
+def _panel(axes: Axes, panel: Panel, colours: Mapping[str, Any]) -> None:
     most_ms = max((stack.total_ms for stack in panel.stacks), default=0.0) or 1.0
     for row, stack in enumerate(panel.stacks):
-        left = 0.0
+        left_ms = 0.0
         for part in stack.parts:
-            colour = colours[names.index(part.name) % len(colours)]
-            label = part.name if part.name in names else None
-            axes.barh(row, part.ms / 1000, left=left / 1000, color=colour, label=label, height=0.6)
-            left += part.ms
-        told = milliseconds(stack.total_ms) if stack.parts else "not available"
-        missing = f" ({'; '.join(stack.missing)})" if stack.missing else ""
-        axes.text((left + most_ms * 0.01) / 1000, row, told + missing, va="center", fontsize=8)
+            colour = colours[part.name]
+            axes.barh(row, part.ms / 1000, left=left_ms / 1000, color=colour, height=0.6)
+            left_ms += part.ms
+        axes.text((left_ms + most_ms * 0.01) / 1000, row, _told(stack), va="center", fontsize=8)
     axes.set_yticks(range(len(panel.stacks)), [stack.label for stack in panel.stacks])
     axes.invert_yaxis()
-    axes.set_xlim(0, most_ms * 1.2 / 1000)
+    axes.set_xlim(0, most_ms * 1.35 / 1000)
     axes.set_xlabel("seconds", fontsize=8)
+    axes.tick_params(labelsize=8)
     axes.set_title(panel.title, loc="left", fontsize=10)
-    handles, labels = axes.get_legend_handles_labels()
-    once = dict(zip(labels, handles, strict=True))
-    axes.legend(once.values(), once.keys(), fontsize=6, ncols=4, loc="upper left",
-                bbox_to_anchor=(0, -0.28))  # fmt: skip
     axes.spines[["top", "right"]].set_visible(False)

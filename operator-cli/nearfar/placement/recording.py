@@ -82,9 +82,9 @@ class Recording:
             self.file.close()
             self.file = None
 
-    def of(self, subject: str, kind: str) -> list[Start]:
-        """The starts of one subject and kind."""
-        return [s for s in self.starts if (s.subject, s.kind) == (subject, kind)]
+    def of(self, subject: str, condition: str) -> list[Start]:
+        """The cold starts of one subject, or the warm ones."""
+        return [s for s in self.starts if (s.subject, s.condition) == (subject, condition)]
 
     def document(self) -> dict[str, Any]:
         """All of it as one JSON object."""

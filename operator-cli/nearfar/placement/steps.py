@@ -53,7 +53,7 @@ class Start:
     """
 
     subject: str
-    kind: Kind
+    condition: Kind
     number: int
     began_s: float
     total_ms: float

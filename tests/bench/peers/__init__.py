@@ -1,0 +1,1 @@
+"""nearfar beside its peers, and its load generator beside others: `just bench-peers`."""
