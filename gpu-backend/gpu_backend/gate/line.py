@@ -141,7 +141,7 @@ class Line:
         connection = self._connection
         if connection is not None and time.monotonic() - self._used_s > _STALE_S:
             try:
-                stale = await connection.can_read_destructive()
+                stale = await connection.can_read()
             except (RedisError, OSError):
                 stale = True
             if stale:
