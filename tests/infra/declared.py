@@ -147,13 +147,14 @@ def declare(build: Callable[[], object], *, preview: bool = False) -> Program:
     recorder = Recorder()
     with _loops():
         pulumi.runtime.set_mocks(recorder, project="nearfar", stack="test", preview=preview)
-        pulumi.runtime.test(build)()
+        untyped: Any = pulumi.runtime.test
+        untyped(build)()
     return Program(tuple(recorder.resources))
 
 
 @contextmanager
 def _loops() -> Iterator[None]:
-    """Event loops for this thread and for Pulumi's workers, which would make and leave their own."""
+    """Event loops for this thread and for Pulumi's workers, which would leave theirs open."""
     made: list[asyncio.AbstractEventLoop] = []
 
     def begin() -> None:

@@ -44,14 +44,16 @@ def _declared(changed: tuple[tuple[str, str], ...], preview: bool, mirror: str |
     return declare(lambda: program(settings, sources, TOKEN).exported, preview=preview)
 
 
-def whole(*, preview: bool = False, mirror: str | None = None, **changed: str) -> Program:
+def whole(
+    changed: Mapping[str, str], *, preview: bool = False, mirror: str | None = None
+) -> Program:
     """Declare everything with the smallest configuration and these changes."""
     return _declared(tuple(sorted(changed.items())), preview, mirror)
 
 
 def kind(name: str) -> Program:
     """One of KINDS."""
-    return whole(**KINDS[name])
+    return whole(KINDS[name])
 
 
 def pods(program: Program) -> list[tuple[dict[str, Any], dict[str, Any]]]:
