@@ -1,4 +1,4 @@
-"""The kinds of faults on the request path; `pytest.mark.fault(n)` says which ones a test checks."""
+"""The kinds of faults, in requests and in deploying; `pytest.mark.fault(n)` says what is checked."""
 
 from __future__ import annotations
 
@@ -36,4 +36,10 @@ KINDS = (
     Kind(16, "unknown fields are dropped in silence"),
     Kind(17, "error texts leak"),
     Kind(18, "429 without a true Retry-After"),
+    Kind(23, "a rollout waits for the GPU that it holds itself"),
+    Kind(24, "a slow model load is killed or timed out"),
+    Kind(25, "the kubeconfig is taken as it comes, or before the cluster is there"),
+    Kind(26, "pools are replaced on the second run, labels lost when nodes are recycled"),
+    Kind(27, "destroy leaves what is billed"),
+    Kind(28, "a Service called vllm poisons vLLM's own variable"),
 )

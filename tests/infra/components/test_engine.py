@@ -108,6 +108,7 @@ def test_the_engines_queue_is_the_edges_admission(programs: dict[str, Program]) 
     assert running + waiting == int(flag(one["args"], "--max-num-queued-reqs"))
 
 
+@pytest.mark.fault(28)
 def test_no_service_of_the_namespace_becomes_a_variable_of_the_pod(
     programs: dict[str, Program],
 ) -> None:
@@ -120,6 +121,7 @@ def test_no_service_of_the_namespace_becomes_a_variable_of_the_pod(
         assert "vllm" not in {service.called for service in program.all("Service")}
 
 
+@pytest.mark.fault(23)
 def test_one_gpu_means_that_the_old_pod_goes_first(programs: dict[str, Program]) -> None:
     """Else the new one waits for a GPU that the old one holds (field fault 23)."""
     for kind in ("volume", "stream", "snapshot"):
@@ -130,6 +132,7 @@ def test_one_gpu_means_that_the_old_pod_goes_first(programs: dict[str, Program])
         assert (0, 1) == tuple(strategy["rollingUpdate"][k] for k in ("maxSurge", "maxUnavailable"))
 
 
+@pytest.mark.fault(23)
 def test_everything_on_the_gpu_pool_tolerates_its_taint(programs: dict[str, Program]) -> None:
     """Whatever value the taint has, and by the pool's own label."""
     tolerated = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
@@ -152,6 +155,7 @@ def test_only_vllm_asks_for_a_gpu(programs: dict[str, Program]) -> None:
         assert names.GPU_RESOURCE not in str(asked), found.kind
 
 
+@pytest.mark.fault(24)
 @pytest.mark.parametrize("gib", [1, 14, 40, 140])
 @pytest.mark.parametrize("streamed", [False, True])
 def test_whoever_waits_longer_waits_for_whoever_waits_shorter(gib: int, streamed: bool) -> None:
@@ -163,6 +167,7 @@ def test_whoever_waits_longer_waits_for_whoever_waits_shorter(gib: int, streamed
     assert 600 < budget.progress_s, "the Deployment's own default would end a slow load"
 
 
+@pytest.mark.fault(24)
 def test_the_budget_grows_with_the_model(programs: dict[str, Program]) -> None:
     small, large = StartUp(1 << 30), StartUp(140 << 30)
     assert 600 > small.load_s
@@ -174,6 +179,7 @@ def test_the_budget_grows_with_the_model(programs: dict[str, Program]) -> None:
     assert budget.probe_failures == probe["failureThreshold"]
 
 
+@pytest.mark.fault(24)
 def test_started_is_who_has_answered_a_token_and_ready_who_is_alive(
     programs: dict[str, Program],
 ) -> None:
