@@ -1,4 +1,4 @@
-"""The kinds of faults, in requests and in deploying; `pytest.mark.fault(n)` says what is checked."""
+"""The kinds of faults, in requests and deploying; `pytest.mark.fault(n)` marks their tests."""
 
 from __future__ import annotations
 

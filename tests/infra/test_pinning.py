@@ -47,9 +47,8 @@ def test_a_registry_that_is_not_there_is_one_line() -> None:
 
 
 def test_docker_hub_s_api_is_at_another_host_than_its_name_says() -> None:
-    assert ("https://registry-1.docker.io", "library/redis") == _place(
-        "docker.io/library/redis", None
-    )
+    hub = _place("docker.io/library/redis", None)
+    assert ("https://registry-1.docker.io", "library/redis") == hub
     assert ("https://ghcr.io", "a/b") == _place("ghcr.io/a/b", None)
     assert ("http://h:5000", "m/ghcr.io/a/b") == _place("ghcr.io/a/b", "http://h:5000/m/")
 

@@ -49,7 +49,7 @@ def api() -> Iterator[Api]:
             self.end_headers()
             self.wfile.write(body)
 
-        def log_message(self, format: str, *args: object) -> None: ...
+        def log_message(self, *args: object) -> None: ...
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
@@ -148,7 +148,7 @@ def guarded(api: Api) -> None:
         "/nodebalancers", {"id": 5, "ipv4": "198.51.100.1"}, {"id": 6, "ipv4": "203.0.113.9"}
     )
     api.listed("/nodebalancers/6/firewalls", DROPS)
-    nodes = [
+    nodes: list[Mapping[str, Any]] = [
         {"nodes": [{"instance_id": 70}, {"instance_id": None}]},
         {"nodes": [{"instance_id": 71}]},
     ]
