@@ -6,7 +6,6 @@ import os
 import sys
 import time
 import types
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -48,7 +47,7 @@ class Hub:
 
 
 @pytest.fixture
-def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Hub:
     """The hub's client as the serving image has it, and pip as a small program."""
     made = Hub(tmp_path / "weights")
     module = types.ModuleType("huggingface_hub")
