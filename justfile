@@ -76,10 +76,10 @@ distance *arguments: dev
 budget *arguments:
     ./nearfar budget {{arguments}}
 
-# Say what `deploy` would do, creating nothing: `just preview --stack dev`.
+# Say what `deploy` would do, creating nothing: `just preview --stack dev`; without arguments on the test bed.
 preview *arguments:
-    NEARFAR_GROUP=infra ./nearfar --version >&2
-    {{infra_python}} -m nearfar_infra preview {{arguments}}
+    NEARFAR_GROUP={{ if arguments == "" { "dev" } else { "infra" } }} ./nearfar --version >&2
+    {{ if arguments == "" { dev_python + " -m tests.infra.engine preview" } else { infra_python + " -m nearfar_infra preview " + arguments } }}
 
 # Deploy both halves, and ask the edge one question (docs/deploy.md).
 deploy *arguments:
@@ -90,6 +90,14 @@ deploy *arguments:
 destroy *arguments:
     NEARFAR_GROUP=infra ./nearfar --version >&2
     {{infra_python}} -m nearfar_infra destroy {{arguments}}
+
+# Deploy, break, mend and destroy everything on a real Pulumi and a real control plane, without a cloud account.
+deploy-test *arguments: dev
+    {{dev_python}} -m tests.infra.engine pass {{arguments}}
+
+# Further passes: a fault after the pools, recycled nodes, another context length.
+deploy-test-further *arguments: dev
+    {{dev_python}} -m tests.infra.engine further {{arguments}}
 
 # Make the lock files again from pyproject.toml: hashes, no addresses. gpu-backend has its own.
 lock *arguments:

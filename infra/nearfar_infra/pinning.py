@@ -77,7 +77,7 @@ def _digest(client: httpx.Client, repository: str, tag: str, mirror: str | None)
     try:
         answer = client.head(url, headers={"accept": _ACCEPT})
         if answer.status_code == httpx.codes.UNAUTHORIZED:
-            token = _token(client, answer.headers.get("www-authenticate", ""), name)
+            token = _token(client, answer, name)
             headers = {"accept": _ACCEPT, "authorization": f"Bearer {token}"}
             answer = client.head(url, headers=headers)
     except httpx.HTTPError as error:
@@ -100,11 +100,13 @@ def _place(repository: str, mirror: str | None) -> tuple[str, str]:
     return f"{parts.scheme}://{parts.netloc}", inside
 
 
-def _token(client: httpx.Client, challenge: str, name: str) -> str:
-    """Ask for a token to read with, as the registry's 401 says where (anonymous is enough)."""
+def _token(client: httpx.Client, refused: httpx.Response, name: str) -> str:
+    """Ask for a token to read with, where the registry's 401 says (anonymous is enough)."""
+    challenge = str(refused.headers.get("www-authenticate", ""))
     asked = dict(_CHALLENGE.findall(challenge))
     realm = asked.pop("realm", "")
-    if not challenge.lower().startswith("bearer ") or urlsplit(realm).scheme != "https":
+    safe = urlsplit(realm).scheme in ("https", refused.request.url.scheme)
+    if not challenge.lower().startswith("bearer ") or not safe:
         raise RegistryError(name, "the registry wants a login")
     answer = client.get(realm, params=asked)
     if answer.status_code != httpx.codes.OK:

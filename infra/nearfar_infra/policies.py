@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 from nearfar_infra import flows, names
+from nearfar_infra.flows import Flow
 from nearfar_infra.peers import (
     API_SERVER,
     DNS,
@@ -28,6 +29,7 @@ ASKS_API = {"nearfar.dev/asks-api": "true"}
 _SERVING_PARTS = ("vllm", "gate", "router")
 _API = (443, 6443)
 ROUTER_METRICS_PORT = 29000
+SPIN_PORT = 80
 
 
 def namespaces(settings: Settings) -> tuple[str, ...]:
@@ -83,7 +85,7 @@ def _ingress(settings: Settings) -> Iterator[Allow]:
                 f"{flow.name}-{part}",
                 (here, "traefik"),
                 (flow.namespace, part),
-                (flow.port,),
+                (_listens(flow, settings),),
                 f"the flow {flow.name}",
             )
 
@@ -214,6 +216,15 @@ _TABLES = (_everywhere, _ingress, _serving, _edge, _monitoring, _operators)
 def _behind(service: str) -> tuple[str, ...]:
     """The parts that may stand behind a Service of the flow table."""
     return _SERVING_PARTS if service == flows.MODEL_SERVICE else (service,)
+
+
+def _listens(flow: Flow, settings: Settings) -> int:
+    """The port of the pods behind a flow: a policy counts theirs, not the Service's.
+
+    Under SpinKube they listen on 80, which no setting of the operator changes.
+    """
+    spin = flow is flows.CLIENTS and settings.edge.target == "spinkube"
+    return SPIN_PORT if spin else flow.port
 
 
 def _both(

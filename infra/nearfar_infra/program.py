@@ -109,7 +109,7 @@ def _edge(given: Given, routes: Routes, parts: inside.Inside) -> Edge:
     edge = Edge(
         "edge",
         EdgeArgs(
-            namespace=given.namespaces.ready[names.EDGE],
+            namespace=given.namespaces.ready.get(names.EDGE),
             sources=given.sources,
             edge=given.settings.edge,
             spec=given.settings.serving.spec,

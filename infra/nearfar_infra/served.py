@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from gpu_backend import budget, model_config, spec
 from gpu_backend.errors import GpuBackendError, SpecError
@@ -80,7 +80,7 @@ def _too_large(served: ServingSpec, config: ModelConfig) -> dict[str, str]:
         counted = budget.report(
             config,
             gpu=str(served.gpu),
-            share=served.gpu_memory_utilization or 0.0,
+            share=cast("float", served.gpu_memory_utilization),  # a GPU has one
             request_tokens=served.context_tokens,
             max_num_seqs=served.max_num_seqs,
             dtype=served.dtype,

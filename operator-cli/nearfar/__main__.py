@@ -27,7 +27,10 @@ COMMANDS = {
     "usage": "Show what each tenant and key used.",
     "build": "Build the edge component if its source changed.",
     "budget": "Count what a model needs of a GPU.",
-    "doctor": "Check what this machine has and lacks.",
+    "doctor": "Check this machine, or whether a deployment can work.",
+    "cost": "Count what a deployment costs, before anything is created.",
+    "images": "List or pin the container images of a deployment.",
+    "leftovers": "List what a destroyed deployment left behind.",
     "test": "Run the whole test suite.",
 }
 

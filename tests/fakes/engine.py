@@ -68,7 +68,7 @@ class Engine:
     async def _answer(self, asked: dict[str, Any], send: Send) -> None:
         status, tokens, gap_ms = (
             asked.get("status", 200),
-            asked.get("tokens", 3),
+            asked.get("tokens", min(3, asked.get("max_tokens", 3))),
             asked.get("gap_ms"),
         )
         if asked.get("crash"):

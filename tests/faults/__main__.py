@@ -1,4 +1,4 @@
-"""Runs the tests of all kinds of faults and prints how each kind stands: `just faults`.
+"""Runs the tests of every kind of fault and prints how each kind stands: `just faults`.
 
     just faults [--kind 6] [--json]
 
@@ -18,7 +18,10 @@ import pytest
 from .kinds import KINDS
 from .tally import Tally, table
 
-FOLDERS = ("tests/stack", "tests/edge_frontend", "tests/gpu_backend", "tests/nearfar")
+FOLDERS = (
+    *("tests/stack", "tests/edge_frontend", "tests/gpu_backend", "tests/nearfar"),
+    *("tests/infra/components", "tests/infra/plugin", "tests/infra/test_manifests.py"),
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,7 +1,4 @@
-"""The kinds of faults on the request path and in its measurement.
-
-`pytest.mark.fault(n)` says which ones a test checks.
-"""
+"""The kinds of faults, in requests, measuring and deploying; `pytest.mark.fault(n)` marks tests."""
 
 from __future__ import annotations
 
@@ -43,4 +40,10 @@ KINDS = (
     Kind(20, "chunks are counted as tokens"),
     Kind(21, "first content stops at the role, or skips the reasoning"),
     Kind(22, "failed requests make the figures look better"),
+    Kind(23, "a rollout waits for the GPU that it holds itself"),
+    Kind(24, "a slow model load is killed or timed out"),
+    Kind(25, "the kubeconfig is taken as it comes, or before the cluster is there"),
+    Kind(26, "pools are replaced on the second run, labels lost when nodes are recycled"),
+    Kind(27, "destroy leaves what is billed"),
+    Kind(28, "a Service called vllm poisons vLLM's own variable"),
 )

@@ -17,7 +17,6 @@ from typing import Any
 import pulumi
 from pulumi.runtime import MockCallArgs, MockResourceArgs, Mocks, rpc
 
-
 KUBECONFIG = "apiVersion: v1\nkind: Config\n# canary-kubeconfig\n"
 CLUSTER_ID = "4711"
 ADDRESS = "203.0.113.9"
@@ -62,9 +61,17 @@ class Recorder(Mocks):
         return id_, {**args.inputs, **_filled(args.typ, inputs)}
 
     def call(self, args: MockCallArgs) -> tuple[dict[Any, Any], list[tuple[str, str]] | None]:
-        return ({"id": 77, **args.args} if args.token == _DOMAIN else {}), None
+        return ({"id": 77, **args.args} if args.token == _DOMAIN else {}), []
 
 
+_OWN = {
+    "nearfar:index:RandomSecret": {"value": SECRET},
+    "nearfar:index:ApiKey": {"key": f"nf_{SECRET}"},
+    "nearfar:index:AkamaiApp": {"url": "https://edge.example", "component": "c0ffee"},
+    "nearfar:index:EdgeImage": {"reference": f"registry.example/team/edge@sha256:{'e' * 64}"},
+    "nearfar:index:SpinArtifact": {"reference": f"registry.example/team/edge@sha256:{'5' * 64}"},
+    "nearfar:index:FirstAnswer": {"answer": "Hello."},
+}
 _CLUSTER = "linode:index/lkeCluster:LkeCluster"
 _DOMAIN = "linode:index/getDomain:getDomain"
 
@@ -73,8 +80,8 @@ def _filled(type_: str, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """What a provider adds to the inputs."""
     if type_ == _CLUSTER:
         return {"kubeconfig": base64.b64encode(KUBECONFIG.encode()).decode()}
-    if type_ == "nearfar:index:RandomSecret":
-        return {"value": SECRET}
+    if type_ in _OWN:
+        return _OWN[type_]
     if type_ == "kubernetes:core/v1:Service" and inputs["spec"].get("type") == "LoadBalancer":
         entry = {"hostname": HOSTNAME, "ip": ADDRESS}
         return {"status": {"loadBalancer": {"ingress": [entry]}}}
@@ -140,13 +147,14 @@ def declare(build: Callable[[], object], *, preview: bool = False) -> Program:
     recorder = Recorder()
     with _loops():
         pulumi.runtime.set_mocks(recorder, project="nearfar", stack="test", preview=preview)
-        pulumi.runtime.test(build)()
+        untyped: Any = pulumi.runtime.test
+        untyped(build)()
     return Program(tuple(recorder.resources))
 
 
 @contextmanager
 def _loops() -> Iterator[None]:
-    """Event loops for this thread and for Pulumi's workers, which would make and leave their own."""
+    """Event loops for this thread and for Pulumi's workers, which would leave theirs open."""
     made: list[asyncio.AbstractEventLoop] = []
 
     def begin() -> None:

@@ -58,7 +58,9 @@ def test_every_alert_has_a_runbook_under_its_own_name() -> None:
     headings = {line.removeprefix("## ").strip() for line in text.splitlines() if line[:3] == "## "}
     assert {alert.name for alert in alerts.ALERTS} <= headings
     for alert in alerts.ALERTS:
-        assert f"docs/runbooks.md#{alert.name.lower()}" == alert.rule()["annotations"]["runbook_url"]
+        assert (
+            f"docs/runbooks.md#{alert.name.lower()}" == alert.rule()["annotations"]["runbook_url"]
+        )
 
 
 def test_dashboards_have_names_of_their_own_and_panels_that_do_not_overlap() -> None:

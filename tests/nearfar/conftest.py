@@ -34,7 +34,9 @@ Run = Callable[..., Ran]
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run a command with a run folder of its own and none of the caller's variables."""
-    for name in ("ENDPOINT", "API_KEY", "KEY_SECRET", "UPSTREAM_KEY", "REDIS", "GATE_REDIS"):
+    for name in (
+        *("ENDPOINT", "API_KEY", "KEY_SECRET", "UPSTREAM_KEY", "REDIS", "GATE_REDIS", "STACK"),
+    ):
         monkeypatch.delenv(f"NEARFAR_{name}", raising=False)
     monkeypatch.setenv("NEARFAR_RUN_DIR", str(tmp_path / "run"))
 

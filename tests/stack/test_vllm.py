@@ -12,6 +12,7 @@ import pytest
 from fakes.engine import grant, signed
 from gpu_backend.server import Server
 from gpu_backend.spec import ServingSpec
+from infra.exposed import recorded
 from stack.answers import events, facts_of_stream, record_of_stream, told, valid
 from stack.caller import Caller
 from stack.edges import UPSTREAM_KEY, Edge, Edges, settings
@@ -160,6 +161,19 @@ class TestGone:
         # A second for the edge, and what vLLM takes to see and to count it.
         assert took < 2.5
         assert 200 == caller.post(edge, ask(caller)).status_code
+
+
+class TestMetrics:
+    def test_the_recorded_list_is_what_vllm_exposes(self, vllm: Server, spec: ServingSpec) -> None:
+        """Dashboards and alerts are held against the list, so the list is held against vLLM."""
+        asked = {"model": spec.served_name, "prompt": "One", "max_tokens": 1}
+        bearer = {"authorization": f"Bearer {UPSTREAM_KEY}"}
+        with httpx.Client(base_url=vllm.url, headers=bearer, timeout=60, trust_env=False) as client:
+            assert 200 == client.post("/v1/completions", json=asked).status_code
+            lines = client.get("/metrics").text.splitlines()
+        exposed = dict(line.split()[2:4] for line in lines if line.startswith("# TYPE"))
+        listed = recorded("vllm")
+        assert listed == {name: exposed.get(name) for name in listed}
 
 
 def running_requests(vllm: Server) -> int:

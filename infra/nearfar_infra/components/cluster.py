@@ -24,7 +24,7 @@ class Cluster(pulumi.ComponentResource):
     """`provider` is the only way to the API server; `kubeconfig` is text, not base64 (secret).
 
     LKE wants one pool when a cluster is made: that is the CPU pool. The GPU pool is a resource of
-    its own, which the cluster leaves alone by its tag. docs/decisions/0021 says why.
+    its own, which the cluster leaves alone by its tag. docs/decisions/0027 says why.
     """
 
     cluster_id: pulumi.Output[str]

@@ -26,7 +26,7 @@ class EdgeArgs:
     for that one. `collector_token` None: no monitoring.
     """
 
-    namespace: pulumi.Input[str]
+    namespace: pulumi.Input[str] | None
     sources: Sources
     edge: EdgeSettings
     spec: ServingSpec

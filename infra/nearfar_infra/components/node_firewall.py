@@ -62,7 +62,11 @@ class NodeFirewall(pulumi.ComponentResource):
             f"{name}-rules",
             api_version="networking.linode.com/alpha1v1",
             kind="CloudFirewall",
-            metadata={"name": "primary", "namespace": names.KUBE_SYSTEM},
+            metadata={
+                "name": "primary",
+                "namespace": names.KUBE_SYSTEM,
+                "labels": names.labels("node-firewall"),
+            },
             spec={"defaultRules": True, "ruleset": {"inbound": [], "outbound": []}},
             opts=ResourceOptions(parent=self, depends_on=[controller]),
         )

@@ -19,6 +19,8 @@ from nearfar_infra.manifests.containers import (
 NAME = "edge-store"
 # The only user there is; it may not administer.
 USER = "edge"
+# Linode's smallest volume.
+VOLUME_GIB = 10
 
 
 def config(password: str) -> str:
@@ -62,8 +64,7 @@ def volume(namespace: str, storage_class: str) -> Manifest:
         "spec": {
             "accessModes": ["ReadWriteOnce"],
             "storageClassName": storage_class,
-            # Linode's smallest volume.
-            "resources": {"requests": {"storage": "10Gi"}},
+            "resources": {"requests": {"storage": f"{VOLUME_GIB}Gi"}},
         },
     }
 

@@ -95,4 +95,8 @@ def _register(inputs: Values) -> None:
             "remove the output's source: pulumi up --replace on the resource 'first-key'.",
         ) from error
     except NearfarError as error:
-        raise KindError(error.message, error.next_step) from error
+        raise KindError(
+            f"The edge answered the question, but did not list the key: {error.message}",
+            error.next_step
+            or "run pulumi up again; `nearfar keys list --stack NAME` asks the same.",
+        ) from error

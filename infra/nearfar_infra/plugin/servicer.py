@@ -8,10 +8,11 @@ from typing import Any, NoReturn, TypeVar
 
 import grpc
 from google.protobuf import empty_pb2, struct_pb2
+from pulumi.output import Unknown
 from pulumi.runtime import rpc
 from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc
 
-from nearfar_infra.plugin.kinds import Kind, KindError, Values
+from nearfar_infra.plugin.kinds import UNKNOWN, Kind, KindError, Values
 
 VERSION = "0.1.0"
 
@@ -123,11 +124,13 @@ def _values(struct: struct_pb2.Struct) -> dict[str, Any]:
 
 
 def _whole(value: Any) -> Any:
-    """Every number arrives as a float, whole ones too."""
+    """Every number arrives as a float, whole ones too; what is not known yet as an object."""
     if isinstance(value, dict):
         return {key: _whole(inner) for key, inner in value.items()}
     if isinstance(value, list):
         return [_whole(inner) for inner in value]
+    if isinstance(value, Unknown):
+        return UNKNOWN
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 

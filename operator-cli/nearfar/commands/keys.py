@@ -13,6 +13,7 @@ from edge_frontend.keys import PERMISSIONS
 from edge_frontend.limits import NORMAL, PRIORITIES, Limits
 from nearfar import checkout, console, credentials, gate, keyring, state
 from nearfar.admin import Admin, Entry, moment
+from nearfar.commands import target
 from nearfar.duration import Duration
 from nearfar.errors import BadInput
 from nearfar.keyring import NewKey
@@ -30,8 +31,8 @@ _CLAIMS = {"rpm": "rpm", "tpm": "tpm", "parallel": "par", "monthly_tokens": "mon
 HELP = """Create, list, revoke and rotate API keys, of the local stack or of a deployed edge.
 
 A key verifies itself by the operator's secret, so the secret that makes it must be the edge's.
-For the local stack it is found; for another edge give --endpoint, and --secret-file or
-NEARFAR_KEY_SECRET.
+For the local stack it is found, and for a deployed one with --stack; for another edge give
+--endpoint, and --secret-file or NEARFAR_KEY_SECRET.
 
 \b
 Examples:
@@ -59,6 +60,7 @@ def _reach(function: F) -> F:
         click.option(
             "--endpoint", envvar="NEARFAR_ENDPOINT", help="Edge to tell. Default: the local stack."
         ),
+        target.stack_option,
     ):
         function = option(function)
     return function
@@ -211,6 +213,11 @@ def rotate(
     """
     if of_secret == (key_id is not None):
         raise BadInput("Name either a KEY_ID or --secret.", "nearfar keys rotate --help")
+    if of_secret and target.stack() is not None:
+        raise BadInput(
+            "The operator's secret of a deployed stack is Pulumi's to rotate.",
+            "raise keyGeneration in its configuration, and deploy again.",
+        )
     if key_id is not None:
         level = None if priority is None else PRIORITIES[priority]
         made, revoked = keyring.rotate(
@@ -250,6 +257,9 @@ def _print_rotated(current: str, *, as_json: bool) -> None:
 
 
 def _admin(endpoint: str | None, secret_file: Path | None) -> Admin:
+    there = target.stack() if endpoint is None else None
+    if there is not None:
+        return Admin(there.endpoint, there.key_secret or _secret(secret_file))
     if endpoint is None:
         endpoint = state.require(checkout.here()).endpoint
         secret_file = secret_file or checkout.here().run / credentials.FILE
@@ -263,7 +273,7 @@ def _given(limits: Mapping[str, int | None]) -> dict[str, int]:
 
 def _tell_gate(redis_url: str | None, endpoint: str | None, revoked: Mapping[str, float]) -> None:
     """Let the gate know too, where one is named or the local stack has one."""
-    if redis_url is None and endpoint is None:
+    if redis_url is None and endpoint is None and target.stack() is None:
         redis_url = state.require(checkout.here()).gate_redis
     if redis_url:
         gate.tell_revoked(redis_url, revoked)

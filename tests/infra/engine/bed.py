@@ -24,6 +24,7 @@ from .cloud import Cloud
 from .controllers import Controllers
 from .functions import Functions
 from .linode.account import Account
+from .linode.nodes import Nodes
 from .plane import Plane
 from .say import say
 
@@ -75,6 +76,10 @@ class Bed:
             "HELM_CONFIG_HOME": str(self.home / "helm" / "config"),
             "HELM_DATA_HOME": str(self.home / "helm" / "data"),
         }
+
+    def nodes(self) -> Nodes:
+        """What makes the cluster's nodes those of the account."""
+        return Nodes(self.plane.api())
 
     def _start(self, opened: ExitStack) -> None:
         self.home.mkdir(parents=True, exist_ok=True)

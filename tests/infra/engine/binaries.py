@@ -88,7 +88,7 @@ def cache() -> Path:
 
 def key() -> str:
     """The name of the build: a hash over everything that goes into it."""
-    digest = hashlib.sha256(" ".join((LDFLAGS, *provider_source.CHANGE)).encode())
+    digest = hashlib.sha256(f"{LDFLAGS} {provider_source.CHANGES}".encode())
     for each in sorted(golang.MODULE.rglob("*")):
         if each.suffix in {".go", ".mod", ".sum"}:
             digest.update(str(each.relative_to(golang.MODULE)).encode())

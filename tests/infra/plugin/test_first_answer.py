@@ -79,6 +79,15 @@ def test_the_key_is_registered_so_that_it_can_be_listed(edge: HttpEdge) -> None:
     assert ["test"] == list(edge.registered)
 
 
+def test_an_edge_that_answers_but_lists_no_key_is_told(
+    edge: HttpEdge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = asked(edge, operatorSecret=edge.secret)
+    monkeypatch.setattr(HttpEdge, "may", lambda self, header, permission: permission == "chat")
+    with pytest.raises(KindError, match=r"did not list the key: .+ Next step: \w"):
+        KIND.create(given)
+
+
 def test_a_key_of_another_secret_is_told(edge: HttpEdge) -> None:
     with pytest.raises(KindError, match="not made with the operator's secret"):
         KIND.create(asked(edge, operatorSecret="x" * 40))

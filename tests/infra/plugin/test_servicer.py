@@ -15,6 +15,7 @@ from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc
 from fakes.http_edge import HttpEdge
 from fakes.spin import Spin
 from nearfar.checkout import here
+from nearfar_infra.plugin.kinds import UNKNOWN
 
 URN = "urn:pulumi:dev::nearfar::nearfar:edge:Akamai$nearfar:index:{kind}::edge"
 LAUNCHER = here().root / "infra" / "plugin" / "pulumi-resource-nearfar"
@@ -100,3 +101,18 @@ def test_a_resource_that_it_does_not_have_is_told(plugin: Any) -> None:
     with pytest.raises(grpc.RpcError) as caught:
         plugin.Create(provider_pb2.CreateRequest(urn=urn("Nothing")))
     assert "no resource nearfar:index:Nothing" in caught.value.details()
+
+
+def test_what_is_not_known_yet_is_a_change_and_no_mistake(
+    plugin: Any, inputs: dict[str, Any]
+) -> None:
+    """As the engine asks in a preview: an unknown value in a map, whole numbers as floats."""
+    ours: Any = {"urn": urn("AkamaiApp")}
+    old = plugin.Check(provider_pb2.CheckRequest(news=struct(inputs), **ours)).inputs
+    later = {**inputs, "variables": {**inputs["variables"], "routes": UNKNOWN}}
+    checked = plugin.Check(provider_pb2.CheckRequest(news=struct(later), **ours))
+    assert [] == list(checked.failures)
+    asked: Any = {"id": "x", "olds": old, "old_inputs": old, **ours}
+    assert ["variables"] == list(
+        plugin.Diff(provider_pb2.DiffRequest(news=checked.inputs, **asked)).diffs
+    )

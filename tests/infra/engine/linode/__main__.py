@@ -71,7 +71,7 @@ class Linode(Servicer):
         asked = rpc.deserialize_properties(request.args)
         answer = struct_pb2.Struct()
         if request.tok == "linode:index/getDomain:getDomain":
-            answer.update({"id": "4242", "domain": asked["domain"], "type": "master"})
+            answer.update({"id": 4242, "domain": asked["domain"], "type": "master"})
             return provider_pb2.InvokeResponse(**{"return": answer})
         failure = provider_pb2.CheckFailure(property="", reason=f"no function {request.tok}")
         return provider_pb2.InvokeResponse(failures=[failure])

@@ -1,0 +1,49 @@
+"""Further steps, for a recipe of their own: they take longer than a run of all tests should."""
+
+from __future__ import annotations
+
+from . import plan, steps
+from .deployment import Failed, Outcome
+from .steps import Broken, Pass, Step
+
+
+def resumed(run: Pass) -> Outcome:
+    """An up that ends after the pools is taken up where it ended."""
+    with run.bed.account.open() as state:
+        state.faults["create DomainRecord"] = 1
+    try:
+        run.deployment.up()
+    except Failed as failed:
+        if "internal error" not in failed.text:
+            raise
+    else:
+        raise Broken("an up with a fault succeeded")
+    before = run.bed.account.read().things["LkeNodePool"]
+    outcome = steps.deployed(run)
+    if run.bed.account.read().things["LkeNodePool"] != before:
+        raise Broken("the pools were made anew")
+    return outcome
+
+
+def recycled(run: Pass) -> Outcome:
+    """Recycled nodes come back with labels and taint; a refresh and an up change nothing."""
+    with run.bed.account.open() as state:
+        for pool in state.of("LkeNodePool").values():
+            pool["nodes"] = [f"{name}-recycled" for name in pool["nodes"]]
+        run.bed.nodes().match(state)
+    steps.stands(run)
+    run.deployment.refresh()
+    return steps.unchanged(run)
+
+
+def remodelled(run: Pass) -> Outcome:
+    """Another context length starts vLLM anew and nothing else that holds state."""
+    run.deployment.config = plan.config(run.bed, contextTokens="4096")
+    outcome = run.deployment.up()
+    if "replace" in outcome.changes and outcome.changes["replace"] > 4:
+        raise Broken(f"much was replaced: {outcome.changes}")
+    steps.stands(run)
+    return steps.unchanged(run)
+
+
+PASS: tuple[Step, ...] = (resumed, recycled, remodelled, steps.destroyed, steps.unseen)
