@@ -164,13 +164,12 @@ class TestGone:
 
 
 class TestMetrics:
-    def test_the_recorded_list_is_what_vllm_exposes(self, vllm: Server, spec: ServingSpec) -> None:
+    def test_the_recorded_list_is_what_vllm_exposes(
+        self, edge: Edge, vllm: Server, caller: Caller
+    ) -> None:
         """Dashboards and alerts are held against the list, so the list is held against vLLM."""
-        asked = {"model": spec.served_name, "prompt": "One", "max_tokens": 1}
-        bearer = {"authorization": f"Bearer {UPSTREAM_KEY}"}
-        with httpx.Client(base_url=vllm.url, headers=bearer, timeout=60, trust_env=False) as client:
-            assert 200 == client.post("/v1/completions", json=asked).status_code
-            lines = client.get("/metrics").text.splitlines()
+        assert 200 == caller.post(edge, ask(caller)).status_code
+        lines = httpx.get(f"{vllm.url}/metrics", timeout=10, trust_env=False).text.splitlines()
         exposed = dict(line.split()[2:4] for line in lines if line.startswith("# TYPE"))
         listed = recorded("vllm")
         assert listed == {name: exposed.get(name) for name in listed}
