@@ -7,6 +7,7 @@ absence. What is remembered here between requests is a hint; a host may start an
 from __future__ import annotations
 
 import encodings.idna  # noqa: F401  nothing can be imported once the component is built
+import sys
 from collections.abc import Awaitable
 from importlib.util import find_spec
 
@@ -44,7 +45,7 @@ class HttpHandler(Base):
             host = await _host()
         except EdgeError as error:
             head = (("content-type", "application/json"),)
-            print(error.message, flush=True)
+            _log(error.message)
             return respond(Reply(error.status, head, error.body()))
         exchange = Exchange.begin(inbound, host.ports, host.settings, host.instance, started_ms)
         return respond(await flow.handle(exchange))
@@ -101,7 +102,9 @@ def _spawn(work: Awaitable[None]) -> None:
 
 
 def _log(line: str) -> None:
-    print(line, flush=True)
+    # One write: several instances share the host's output, and `print` writes the line's end apart.
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
 
 
 rehearsal.rehearse()

@@ -475,7 +475,7 @@ class TestLink:
     def test_a_refusing_link_refuses_until_it_resumes_at_the_same_port(self) -> None:
         with (
             UpstreamThread() as u,
-            LinkThread("127.0.0.1", u.server.port) as link,
+            LinkThread("127.0.0.1", u.fake.port) as link,
             openai.OpenAI(base_url=f"{link.url}/v1", api_key="k", max_retries=0) as client,
         ):
             assert client.chat.completions.create(**ask()).choices

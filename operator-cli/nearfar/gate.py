@@ -41,6 +41,19 @@ def environment(secret: str, redis_url: str) -> dict[str, str]:
     return passed | {"NEARFAR_GATE_SECRET": secret, "NEARFAR_GATE_REDIS": redis_url}
 
 
+def wrong_settings() -> str:
+    """What the gate would refuse of the caller's settings, in words; nothing if all is right."""
+    given = {name: value for name, value in os.environ.items() if name.startswith(settings.PREFIX)}
+    # These two are the stack's own, and the address of the command's option.
+    for name in ("SECRET", "SECRET_PREVIOUS", "REDIS"):
+        given.pop(settings.PREFIX + name, None)
+    try:
+        settings.from_environment(given)
+    except settings.SettingsError as error:
+        return "; ".join(f"{name} {problem}" for name, problem in error.problems.items())
+    return ""
+
+
 def start(
     checkout: Checkout, guard: Guard, upstream: str, given: Mapping[str, str]
 ) -> tuple[Child, str]:

@@ -136,6 +136,7 @@ def running(checkout: Checkout, options: Options) -> Iterator[Stack]:
 
 def _check(options: Options) -> None:
     """Find out what cannot work before anything is built or started."""
+    wiring.check_settings()
     check_port(options.serve.port)
     program.find(options.host)
     if options.upstream is not None:

@@ -13,6 +13,8 @@ from urllib.parse import urlsplit
 import httpx
 
 from edge_frontend import keys, settings
+from edge_frontend.errors import Misconfigured
+from nearfar import gate
 from nearfar.credentials import Credentials
 from nearfar.engine import Served
 from nearfar.errors import BadInput, Missing
@@ -34,6 +36,31 @@ def edge_settings(kept: Credentials, served: Served, store_url: str) -> dict[str
         "NEARFAR_GATE_SECRET": kept.gate_secret if served.gated else "",
     }
     return passed | {name: value for name, value in ours.items() if value}
+
+
+def check_settings() -> None:
+    """Find every setting in the caller's environment that the edge or the gate would refuse.
+
+    Raises:
+        BadInput: naming all of them at once, and none of their values.
+    """
+    kept = Credentials(*("made up for this check, then dropped",) * 4)
+    served = Served("http://127.0.0.1:1", "any", kept.engine_key, gated=True)
+    given = edge_settings(kept, served, "none")
+    problems = [gate.wrong_settings(), _wrong_at_the_edge(given)]
+    if any(problems):
+        raise BadInput(
+            "; ".join(filter(None, problems)), "correct the named variables; nothing was started."
+        )
+
+
+def _wrong_at_the_edge(given: Mapping[str, str]) -> str:
+    lower = {name.removeprefix("NEARFAR_").lower(): value for name, value in given.items()}
+    try:
+        settings.from_variables(lower)
+    except Misconfigured as error:
+        return error.message
+    return ""
 
 
 def routes(served: Served) -> Mapping[str, Any]:

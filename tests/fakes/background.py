@@ -3,16 +3,29 @@
 import asyncio
 import threading
 from collections.abc import Coroutine
-from contextlib import AbstractAsyncContextManager
-from typing import Any, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 T = TypeVar("T")
+
+
+class Listens(Protocol):
+    """A fake that has an address while it is open."""
+
+    @property
+    def url(self) -> str: ...
+
+    async def __aenter__(self) -> Self: ...
+
+    async def __aexit__(self, *_: object) -> None: ...
+
+
+L = TypeVar("L", bound=Listens)
 
 
 class Background:
     """An event loop in a thread that holds one asynchronous context manager open."""
 
-    def __init__(self, held: AbstractAsyncContextManager[object]) -> None:
+    def __init__(self, held: Listens) -> None:
         self._held = held
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="fake", daemon=True)
@@ -39,3 +52,27 @@ class Background:
         for task in rest:
             task.cancel()
         await asyncio.gather(*rest, return_exceptions=True)
+
+
+class InThread(Generic[L]):
+    """A fake beside a test that is not asynchronous: open for as long as the context lasts."""
+
+    def __init__(self, fake: L) -> None:
+        self.fake = fake
+        self._background = Background(fake)
+
+    def __enter__(self) -> Self:
+        self._background.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._background.stop()
+
+    @property
+    def url(self) -> str:
+        """The fake's address, without a path."""
+        return self.fake.url
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine of the fake in its loop and wait for its result."""
+        return self._background.run(coroutine)

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from .background import Background
+from .background import InThread
 from .process import serve
 
 # asyncio's timers wake up to 1 ms late (epoll counts whole milliseconds): wake that much
@@ -232,61 +232,48 @@ def _reset(writer: asyncio.StreamWriter) -> None:
     writer.transport.abort()
 
 
-class LinkThread:
+class LinkThread(InThread[Link]):
     """The same link in a thread, for tests that are not asynchronous."""
 
     def __init__(
         self, target_host: str, target_port: int, *, up_ms: float = 0.0, down_ms: float = 0.0
     ) -> None:
-        self.link = Link(target_host, target_port, up_ms=up_ms, down_ms=down_ms)
-        self._background = Background(self.link)
-
-    def __enter__(self) -> Self:
-        self._background.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._background.stop()
+        super().__init__(Link(target_host, target_port, up_ms=up_ms, down_ms=down_ms))
 
     @property
     def port(self) -> int:
         """The link's own port."""
-        return self.link.port
-
-    @property
-    def url(self) -> str:
-        """See `Link.url`."""
-        return self.link.url
+        return self.fake.port
 
     @property
     def round_trips(self) -> int:
         """See `Link.round_trips`."""
-        return self.link.round_trips
+        return self.fake.round_trips
 
     @property
     def connections(self) -> int:
         """See `Link.connections`."""
-        return self.link.connections
+        return self.fake.connections
 
     def set_delay(self, up_ms: float, down_ms: float) -> None:
         """Changes both delays for what is sent from now on."""
-        self.link.up_ms, self.link.down_ms = up_ms, down_ms
+        self.fake.up_ms, self.fake.down_ms = up_ms, down_ms
 
     def swallow(self) -> None:
         """See `Link.swallow`."""
-        self._background.run(self.link.swallow())
+        self.run(self.fake.swallow())
 
     def cut(self) -> None:
         """See `Link.cut`."""
-        self._background.run(self.link.cut())
+        self.run(self.fake.cut())
 
     def refuse(self) -> None:
         """See `Link.refuse`."""
-        self._background.run(self.link.refuse())
+        self.run(self.fake.refuse())
 
     def resume(self) -> None:
         """See `Link.resume`."""
-        self._background.run(self.link.resume())
+        self.run(self.fake.resume())
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -20,7 +20,7 @@ from typing import Any, Self
 
 from . import wire
 from .answer import model_list
-from .background import Background
+from .background import InThread
 from .connection import Connection
 from .process import serve
 from .record import Record
@@ -234,61 +234,48 @@ class Upstream:
             del records[: self._keep]
 
 
-class UpstreamThread:
+class UpstreamThread(InThread[Upstream]):
     """The same server in a thread; the waiting helpers block."""
 
     def __init__(self, script: Script | None = None, **options: Any) -> None:
-        self.server = Upstream(script, **options)
-        self._background = Background(self.server)
-
-    def __enter__(self) -> Self:
-        self._background.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._background.stop()
-
-    @property
-    def url(self) -> str:
-        """The address without a path."""
-        return self.server.url
+        super().__init__(Upstream(script, **options))
 
     @property
     def requests(self) -> list[Record]:
         """The chat requests so far."""
-        return self.server.requests
+        return self.fake.requests
 
     def enqueue(self, *scripts: Script) -> None:
         """See `Upstream.enqueue`."""
-        self.server.enqueue(*scripts)
+        self.fake.enqueue(*scripts)
 
     def down(self) -> None:
         """See `Upstream.stop`; what it has logged stays."""
-        self._background.run(self.server.stop())
+        self.run(self.fake.stop())
 
     def up(self) -> None:
         """Listens again, at the same address."""
-        self._background.run(self.server.start())
+        self.run(self.fake.start())
 
     def wait_for_request(self, n: int = 1, timeout_s: float = 5.0) -> Record:
         """See `Upstream.wait_for_request`."""
-        return self._background.run(self.server.wait_for_request(n, timeout_s))
+        return self.run(self.fake.wait_for_request(n, timeout_s))
 
     def wait_closed(self, i: int = 0, timeout_s: float = 5.0) -> float:
         """See `Upstream.wait_closed`."""
-        return self._background.run(self.server.wait_closed(i, timeout_s))
+        return self.run(self.fake.wait_closed(i, timeout_s))
 
     def wait_finished(self, i: int = 0, timeout_s: float = 5.0) -> Record:
         """See `Upstream.wait_finished`."""
-        return self._background.run(self.server.wait_finished(i, timeout_s))
+        return self.run(self.fake.wait_finished(i, timeout_s))
 
     def wait_until(self, holds: Callable[[], bool], timeout_s: float, what: str) -> None:
         """See `Upstream.wait_until`; `holds` is called in the server's thread."""
-        self._background.run(self.server.wait_until(holds, timeout_s, what))
+        self.run(self.fake.wait_until(holds, timeout_s, what))
 
     def mark(self, marker: str, script: Script) -> None:
         """See `Upstream.mark`."""
-        self._background.run(self.server.mark(marker, script))
+        self.run(self.fake.mark(marker, script))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

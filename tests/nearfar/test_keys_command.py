@@ -245,6 +245,7 @@ def test_another_secret_than_the_edges_is_told(
         (2, ("create", "--tenant", "a", "--expires", "0s")),
         (2, ("create", "--tenant", "a", "--permission", "fly")),
         (2, ("create", "--tenant", "a", "--rpm", "-1")),
+        (2, ("create", "--tenant", "a", "--tpm", str(2**60))),
         (2, ("create", "--tenant", "a", "--priority", "vip")),
         (2, ("revoke", "k9", "--gate-redis", "nonsense")),
         (2, ("rotate",)),

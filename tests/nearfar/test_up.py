@@ -322,6 +322,18 @@ def test_a_taken_port_ends_the_start_before_anything_was_started(
     assert "starting" not in ran.stderr
 
 
+def test_wrong_settings_are_named_all_at_once_and_nothing_starts(
+    nearfar: Nearfar, upstream: UpstreamThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrong = {"NEARFAR_TEMPLATE": "no@1", "NEARFAR_LEASE_MS": "1", "NEARFAR_GATE_LEASE_S": "1"}
+    for name, value in wrong.items():
+        monkeypatch.setenv(name, value)
+    ran = nearfar("up", "--upstream", upstream.url, "--model", "mock", "--gate")
+    assert 2 == ran.returncode
+    assert not [name for name in wrong if name not in ran.stderr]
+    assert not [word for word in ("building", "starting", "Traceback") if word in ran.stderr]
+
+
 def test_a_gate_counts_what_its_callers_use_and_turns_them_away(
     nearfar: Nearfar, options: tuple[str, ...]
 ) -> None:

@@ -108,3 +108,32 @@ def test_the_printed_key_may_keep_its_id() -> None:
 def test_an_upstream_where_nobody_listens_is_missing() -> None:
     with pytest.raises(Missing, match="Nothing answers at --upstream"):
         wiring.check_reachable(Served("http://127.0.0.1:1", "mock"))
+
+
+WRONG = {
+    "NEARFAR_TEMPLATE": "canary@9",
+    "NEARFAR_CACHE_TTL_S": "soon",
+    "NEARFAR_TENANTS": '{"acme": {"rpm": -1}, "other": {"speed": 1}}',
+    "NEARFAR_GATE_MAX_RUNNING": "many",
+    "NEARFAR_GATE_WITHOUT_REDIS": "ajar",
+    "NEARFAR_GATE_MAX_RUNING": "16",
+}
+
+
+def test_every_setting_that_edge_or_gate_would_refuse_is_named_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in WRONG.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(BadInput) as caught:
+        wiring.check_settings()
+    assert not [name for name in WRONG if f"{name} " not in caught.value.message]
+    assert all(tenant in caught.value.message for tenant in ("acme", "other"))
+    assert not [v for v in ("canary", "soon", "many", "ajar") if v in caught.value.message]
+
+
+def test_settings_that_are_right_are_no_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NEARFAR_TENANTS", '{"*": {"rpm": 5}}')
+    monkeypatch.setenv("NEARFAR_GATE_MAX_RUNNING", "4")
+    monkeypatch.setenv("NEARFAR_GATE_REDIS", "redis://127.0.0.1:1/0")
+    wiring.check_settings()

@@ -50,7 +50,7 @@ def scenes(closed_port: int) -> Iterator[dict[str, dict[str, str]]]:
     with UpstreamThread() as server:
         for scene, script in scripts.items():
             server.mark(markers[scene], script)
-        authority = f"127.0.0.1:{server.server.port}"
+        authority = f"127.0.0.1:{server.fake.port}"
         yield {
             scene: {
                 "authority": f"127.0.0.1:{closed_port}" if scene == "closed" else authority,

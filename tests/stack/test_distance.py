@@ -69,7 +69,7 @@ def way(
     """Put delays of one direction each between an edge and what it asks."""
     with (
         LinkThread("127.0.0.1", store.port, up_ms=near_ms, down_ms=near_ms) as near,
-        LinkThread("127.0.0.1", upstream.server.port, up_ms=far_ms, down_ms=far_ms) as far,
+        LinkThread("127.0.0.1", upstream.fake.port, up_ms=far_ms, down_ms=far_ms) as far,
     ):
         wanted = settings({"mock": far.url}, store.url_at(near.port), store_timeout_ms=3000)
         yield Way(edges.start(wanted, reuse_count=reuse_count), near, far)

@@ -3,7 +3,7 @@
 other's    the other tenant asked it before, so its answer is in the store under that tenant
 underway   the other tenant's answer to it is being streamed at that moment
 own        the control: the tenant asked it itself before, which must be told apart
-planted    the control: the model server takes longer by PLANTED_MS
+planted    the control: the model server takes a little longer
 """
 
 from __future__ import annotations
@@ -57,9 +57,14 @@ class Finding:
         return self.same_heads and apart <= allowed(self.pairs)
 
 
-def tenancy(pairs: int, run: Path, say: Say, seed: int = 0) -> list[Finding]:
+def tenancy(
+    pairs: int, run: Path, say: Say, seed: int = 0, planted_ms: float = PLANTED_MS
+) -> list[Finding]:
     """Ask so many pairs of each kind; controls and `underway` take a quarter of them."""
-    with _upstream(run) as url, Whole(run, url, gate_settings={"max_running": 64}) as whole:
+    with (
+        _upstream(run, planted_ms) as url,
+        Whole(run, url, gate_settings={"max_running": 64}) as whole,
+    ):
         edge = whole.edge(guardrails="standard@1")
         asking = _Asking(edge, random.Random(seed))  # noqa: S311 - for an order, not a secret
         some = max(40, pairs // 4)
@@ -157,10 +162,10 @@ def _head(answer: Answer) -> dict[str, str]:
 
 
 @contextmanager
-def _upstream(run: Path) -> Iterator[str]:
+def _upstream(run: Path, planted_ms: float) -> Iterator[str]:
     """The fake upstream as a process, so that it does not share the measuring one's time."""
     log = run / "upstream.log"
-    later = {**PACE, "first_content_ms": PACE["first_content_ms"] + PLANTED_MS}
+    later = {**PACE, "first_content_ms": PACE["first_content_ms"] + planted_ms}
     tests = Path(__file__).parents[1]
     guard = Guard()
     child = process.start(

@@ -363,6 +363,21 @@ def test_a_request_that_outlived_its_lease_is_counted_again_once_it_is_renewed(
     assert Verdict.PARALLEL is subject.reserve(grant(name, par=1), later_us).verdict
 
 
+def test_a_tenants_slot_is_renewed_with_its_keys(store: redis.Redis, name: str) -> None:
+    subject = RedisSubject(store)
+
+    def asked(key: str) -> Grant:
+        return replace(grant(key, tenant=name), tenant_limits=Limits(par=1))
+
+    long = asked("one")
+    assert Verdict.OK is subject.reserve(long, START_US).verdict
+    subject.renew(long.request_id, START_US + LEASE_US - 1)
+    later_us = START_US + LEASE_US + US
+    assert Verdict.PARALLEL is subject.reserve(asked("two"), later_us).verdict
+    subject.settle(long.request_id, 1)
+    assert Verdict.OK is subject.reserve(asked("two"), later_us).verdict
+
+
 def test_everything_but_usage_expires_by_itself(store: redis.Redis, name: str) -> None:
     subject = RedisSubject(store)
     asked = replace(grant(name), tenant_limits=Limits(par=5))

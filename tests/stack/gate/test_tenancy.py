@@ -15,11 +15,12 @@ from tenancy.judge import TOGETHER
 from tenancy.run import tenancy
 
 PAIRS = 160
+PLANTED_MS = 30.0  # what so few pairs see on a machine that does other things too
 
 
 @pytest.mark.fault(9)
 def test_another_tenants_answer_looks_like_none(tmp_path: Path) -> None:
-    found = tenancy(PAIRS, tmp_path, print)
+    found = tenancy(PAIRS, tmp_path, print, planted_ms=PLANTED_MS)
     text = "\n".join(lines(found))
     assert ["other's", "underway", "own", "planted"] == [each.kind for each in found]
     assert all(each.right for each in found), text
