@@ -56,7 +56,7 @@ SUBJECTS = {
         Subject(
             "engine",
             "GPU half: vLLM",
-            "a new vLLM with its model on local disk, up to the first token of a first answer",
+            "a new vLLM, its model on local disk, up to the first token (seen 250 ms late at most)",
             "the first token of an answer by a vLLM that has answered before",
             slow=True,
         ),

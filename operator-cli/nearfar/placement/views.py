@@ -41,7 +41,7 @@ class Panel:
     stacks: tuple[Stack, ...]
 
 
-def spread(recording: Recording, subject: str, kind: Kind) -> Spread | None:
+def spread_of(recording: Recording, subject: str, kind: Kind) -> Spread | None:
     """The totals of one subject."""
     return Spread.of(start.total_ms for start in recording.of(subject, kind))
 
@@ -116,21 +116,32 @@ def column(recording: Recording, placement: Placement) -> dict[str, str]:
     """One placement: what is measured of its path and its model, and what answers wait for."""
     path = PATH[placement]
     found = {
-        "path, cold": spread(recording, path, "cold"),
-        "path, warm": spread(recording, path, "warm"),
-        "model, cold": spread(recording, "engine", "cold"),
-        "model, warm, first token": spread(recording, "engine", "warm"),
+        "path, cold": spread_of(recording, path, "cold"),
+        "path, warm": spread_of(recording, path, "warm"),
+        "model, cold": spread_of(recording, "engine", "cold"),
+        "model, warm, first token": spread_of(recording, "engine", "warm"),
     }
     cells = {name: milliseconds(each.median if each else None) for name, each in found.items()}
     for name, generated in (("cached answer, all cold", False), ("model's answer, all cold", True)):
-        cells[name] = _waits(cold_stack(recording, placement, generated=generated))
+        cells[name] = milliseconds(cold_ms(recording, placement, generated=generated))
     return cells
 
 
-def _waits(stack: Stack) -> str:
-    if stack.missing:
-        return "not available"
-    return milliseconds(stack.total_ms)
+def cold_ms(recording: Recording, placement: Placement, *, generated: bool) -> float | None:
+    """What `cold_stack` shows of starts in the middle, from medians; None where a part lacks."""
+    found = [
+        None if spread is None else spread.median
+        for spread in (
+            spread_of(recording, PATH[placement], "cold"),
+            spread_of(recording, "engine", "cold"),
+        )
+    ]
+    path, model = found
+    if placement != "one-box" and not generated:
+        return path
+    if path is None or model is None:
+        return None
+    return max(path, model) if placement == "one-box" else path + model
 
 
 def cold_stack(recording: Recording, placement: Placement, *, generated: bool) -> Stack:
@@ -167,7 +178,10 @@ def panels(recording: Recording, wanted: Sequence[Placement] = PLACEMENTS) -> li
     return [
         Panel(title, tuple(cold_stack(recording, each, generated=generated) for each in wanted))
         for title, generated in (
-            ("A cached answer, when nothing runs", False),
-            ("An answer of the model, when nothing runs", True),
+            ("A cached answer, when nothing runs (of each part the start in the middle)", False),
+            (
+                "An answer of the model, when nothing runs (of each part the start in the middle)",
+                True,
+            ),
         )
     ]
