@@ -17,7 +17,7 @@ from nearfar.stats.measures import INPUT_TOKENS
 from nearfar.stats.mix import Breakdown
 from nearfar.stats.quality import Quality, same_answers
 from nearfar.stats.side import Sides
-from nearfar.stats.verdict import Finding
+from nearfar.stats.verdict import Finding, rounded
 
 # Labels of the record that say what was running.
 LABELS = (
@@ -179,9 +179,9 @@ def _difference(found: Any) -> dict[str, Any]:
     if found is None:
         return {"before": None, "after": None, "difference": None, "interval": None}
     return {
-        "before": round(found.before, 6),
-        "after": round(found.after, 6),
-        "difference": round(found.value, 6),
+        "before": rounded(found.before),
+        "after": rounded(found.after),
+        "difference": rounded(found.value),
         "interval": [round(end, 6) for end in found.interval()] if found.known else None,
     }
 
