@@ -2,7 +2,7 @@
 
 Whole blocks are drawn with replacement. Each draw gives t* = (d* - d) / se*, and the interval is
 d ± q·se with q from |t*| (symmetric bootstrap-t; Hall 1988, The Annals of Statistics 16(3)). With
-few blocks the plain percentile interval covers too rarely: docs/decisions/0013 has the figures.
+few blocks the plain percentile interval covers too rarely: docs/decisions/0015 has the figures.
 """
 
 from __future__ import annotations
