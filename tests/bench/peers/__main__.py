@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     folder = here().private / "bench"
     folder.mkdir(parents=True, exist_ok=True)
     if given.generators:
-        return generators.main(folder, given.pairs, as_json=given.json)
+        return generators.main(folder, given.pairs, given.rival, as_json=given.json)
     found = _run(folder, given)
     text = tables.markdown(found)
     if given.update is not None:
@@ -65,6 +65,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--generators", action="store_true", help="the load generator beside others"
     )
+    parser.add_argument("--rival", choices=generators.RIVALS, help="default: both, one by one")
     parser.add_argument("--pairs", type=int, default=10, help="pairs of runs with each of them")
     return parser
 
