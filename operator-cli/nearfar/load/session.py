@@ -128,6 +128,8 @@ async def probed(session: Session, plan: Plan, zero: float) -> tuple[Sample, Man
 def _check(edge: Edge, sample: Sample) -> None:
     if sample.outcome == "failed" and sample.status is None:
         why = sample.error.code if sample.error else "unknown"
+        if why.startswith("SSL"):
+            raise Missing(f"TLS with {edge.endpoint} failed ({why}).", "check the URL's name.")
         raise Missing(
             f"Nothing answers at {edge.endpoint} ({why}).", "./nearfar status, or check the URL."
         )
