@@ -63,7 +63,7 @@ SUBJECTS = {
         Subject(
             "pod",
             "GPU half: a Kubernetes pod",
-            "a pod from its creation to ready, by the API server's clock of whole seconds",
+            "a pod from its creation to ready, in whole seconds of the cluster's own clocks",
             "not measured: it is the warm vLLM",
             slow=True,
         ),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nearfar.placement.recording import Recording
-from nearfar.placement.spread import Spread, milliseconds, shown
+from nearfar.placement.spread import Spread, milliseconds, shown, whole_seconds
 from nearfar.placement.steps import Kind, Start
 from nearfar.placement.subjects import PATH, PLACEMENTS, SUBJECTS, TITLES, Placement
 
@@ -72,7 +72,7 @@ def table(recording: Recording) -> list[str]:
 
 def _steps(starts: Sequence[Start]) -> list[str]:
     """The steps of starts of one kind, in the order of the last one."""
-    lines = []
+    lines, of = [], whole_seconds if starts[-1].subject == "pod" else milliseconds
     for step in starts[-1].steps:
         seen = [
             s.ms
@@ -80,12 +80,12 @@ def _steps(starts: Sequence[Start]) -> list[str]:
             for s in start.steps
             if s.name == step.name and s.ms is not None
         ]
-        value = shown(Spread.of(seen))
+        value = shown(Spread.of(seen), of)
         if not seen:
             held = f"; its time is within '{step.within}'" if step.within else ""
             value = f"not available: {step.why_not}{held}"
         lines.append(f"  {step.name:<38} {value}")
-    lines.append(f"  {'together':<38} {shown(Spread.of(start.total_ms for start in starts))}")
+    lines.append(f"  {'together':<38} {shown(Spread.of(start.total_ms for start in starts), of)}")
     notes = list(dict.fromkeys(start.note for start in starts if start.note))
     return [*lines, *(f"  note: {note}" for note in notes[:2])]
 
