@@ -4,8 +4,9 @@
     just bench-peers --generators [--pairs 10]
 
 Every peer has an environment of its own; the same client puts the same load on all of them in
-turns, at 1, 8, 32 and 64 streams and at saturation. The direct call has no key to check; nearfar
-and LiteLLM check one, and nearfar looks its cache up and keeps the answer. With --generators it is
+turns, at 1, 8, 32 and 64 streams and at saturation. The direct call and vllm-router have no key to
+check; nearfar and LiteLLM check one, and nearfar looks its cache up and keeps the answer.
+`edge-gated` has the gate as a process of its own between edge and upstream. With --generators it is
 the load generator that stands beside others, on one server.
 """
 
@@ -28,7 +29,7 @@ from ..processes import Processes
 from ..targets import Setup, Targets
 from . import generators, tables
 
-PEERS = ("direct", "edge", "vllm-router", "litellm")
+PEERS = ("direct", "edge", "edge-gated", "vllm-router", "litellm")
 LEVELS = (1, 8, 32, 64)
 
 
