@@ -14,11 +14,12 @@ import json
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from attribution.bench import Attribution, Bench, drawn
-from attribution.places import NOTHING, NOWHERE, PLACES, UNSEEN
+from attribution.places import BY_NAME, NOTHING, NOWHERE, PLACES, UNSEEN, Injection
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -27,8 +28,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--runs", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", type=Path, help="write every run there, a line each")
+    parser.add_argument("--from", dest="source", type=Path, help="only print the tables of that")
     given = parser.parse_args(arguments)
     print("\n".join(how()))
+    if given.source:
+        lines = given.source.read_text(encoding="utf-8").splitlines()
+        kept = [undocument(json.loads(line)) for line in lines]
+        print("\n".join(["", *matrix(kept), "", *summary(kept)]))
+        return 1 if claimed_unseen(kept) else 0
     found: list[Attribution] = []
     with tempfile.TemporaryDirectory() as folder, Bench(Path(folder)) as bench:
         for injection in drawn(given.runs, given.seed):
@@ -99,6 +106,13 @@ def document(one: Attribution) -> dict[str, object]:
         "also": one.also,
         "share": one.share,
     }
+
+
+def undocument(kept: Mapping[str, Any]) -> Attribution:
+    """The run that a line of a file holds."""
+    place = BY_NAME[kept["place"]]
+    injection = Injection(place, kept["delay_ms"], kept["side"], kept["seed"])
+    return Attribution(injection, kept["said"], kept["also"], kept["share"])
 
 
 def _tell(one: Attribution, number: int, of: int) -> None:

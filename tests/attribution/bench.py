@@ -31,7 +31,7 @@ from stack.edges import UPSTREAM_KEY, Edges, settings
 from stack.stores import RedisServer
 
 TESTS = Path(__file__).parents[1]
-ROUNDS = 12
+ROUNDS = 20
 EACH = 2  # requests of a round on a side
 LEAST_MS, MOST_MS = 12.0, 60.0
 
@@ -120,7 +120,8 @@ class Bench:
             self._session(arm, path, injection, rounds)
             for arm, path in zip(turns.ARMS, paths, strict=True)
         )
-        turns.run(one, two)
+        if turns.run(one, two) == "interrupted":
+            raise KeyboardInterrupt
         # From here on nothing knows of the injection but the two files of what was measured.
         found = compared(runs.read(paths[0]), runs.read(paths[1]), Options())
         told = found.explanation
