@@ -10,6 +10,8 @@ from attribution import __main__ as report
 from attribution.bench import Attribution, Bench
 from attribution.places import NOWHERE, PLACES, Injection
 
+# The component is built first, where its source changed.
+pytestmark = pytest.mark.timeout(600)
 # Far above what a machine that also runs other tests does to a request.
 DELAY_MS = 80.0
 

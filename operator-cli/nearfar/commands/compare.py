@@ -126,9 +126,15 @@ def command(
         ),
     )
     one, two, stopped = _runs(before, after, given)
-    both = sides(one, two) if grading else None
+    both = sides(one, two) if grading and not stopped else None
     scores = [grade(both, endpoint) for grade, endpoint in grading] if both else []
-    found = comparison.compared(one, two, options, scores)
+    try:
+        found = comparison.compared(one, two, options, scores)
+    except BadInput as problem:
+        if not stopped:
+            raise
+        console.error(problem)  # ended before anything could be compared; the files are kept
+        return 130
     if as_json:
         console.result_json(found.as_dict())
     else:

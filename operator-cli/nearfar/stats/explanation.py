@@ -20,6 +20,7 @@ NO_RECORDS = (
     "not all requests came with the edge's record on both sides: the key needs the permission trace"
 )
 NOTHING_FELT = "neither first content nor what follows it moved more than chance moves it"
+NOT_ENOUGH = "too few blocks for a verdict"
 NO_PART = "no single part of the way moved more than chance moves it"
 
 
@@ -90,7 +91,9 @@ def _named(found: Sequence[Finding], split: Split, felt: Mapping[str, Finding]) 
     """Name the largest part among those on the side of the way that moved."""
     moved = {name: one for name, one in felt.items() if one.seen}
     if not moved:
-        return Explanation(tuple(found), split, None, "", None, NOTHING_FELT)
+        known = any(one.difference.known for one in felt.values())
+        why = NOTHING_FELT if known else NOT_ENOUGH
+        return Explanation(tuple(found), split, None, "", None, why)
     candidates = [part for part in found if part.seen and _of(part, moved)]
     if not candidates:
         return Explanation(tuple(found), split, None, "", None, NO_PART)
