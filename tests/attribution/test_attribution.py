@@ -8,12 +8,13 @@ import pytest
 
 from attribution import __main__ as report
 from attribution.bench import Attribution, Bench
-from attribution.places import NOWHERE, PLACES, Injection
+from attribution.places import NOTHING, NOWHERE, PLACES, Injection
 
 # The component is built first, where its source changed.
 pytestmark = pytest.mark.timeout(600)
 # Far above what a machine that also runs other tests does to a request.
 DELAY_MS = 80.0
+ROUNDS = (20, 40, 80)
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +30,11 @@ BUILT = [place for place in PLACES if place.built]
 def test_a_delay_is_found_where_it_was_put(bench: Bench, place: object) -> None:
     number = BUILT.index(place)  # type: ignore[arg-type]
     side = ("before", "after")[number % 2]
-    found = bench.attribute(Injection(BUILT[number], DELAY_MS, side, number))
+    injection = Injection(BUILT[number], DELAY_MS, side, number)
+    for rounds in ROUNDS:
+        found = bench.attribute(injection, rounds)
+        if found.said != NOTHING or injection.place.name == NOWHERE:
+            break  # a busy machine needs more rounds to be sure; a wrong name gets no second try
     assert found.right, found
     assert [] == report.claimed_unseen([found])
 

