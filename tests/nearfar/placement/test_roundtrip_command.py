@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+import http.server
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -273,3 +276,31 @@ def test_an_interrupt_keeps_what_was_measured(stack: tuple[str, str], tmp_path: 
     assert "what was measured is kept" in err
     document: Any = json.loads(out)
     assert 0 < len(document["vantages"][0]["edge"]["trips"]) < 2000
+
+
+def test_what_another_place_saw_is_fetched_from_an_address(
+    run: Run, at: tuple[str, ...], tmp_path: Path
+) -> None:
+    _, out, _ = run(*at, "--json")
+    (tmp_path / "tokyo.json").write_text(out)
+    handler = functools.partial(_Quiet, directory=str(tmp_path))
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    url = f"http://127.0.0.1:{server.server_address[1]}"
+    try:
+        code, out, _ = run(*at, "--from", f"tokyo={url}/tokyo.json")
+        assert 0 == code
+        assert "from tokyo" in out.splitlines()
+        code, _, err = run(*at, "--from", f"tokyo={url}/absent.json")
+        assert (1, True) == (code, "answered 404" in err)
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+    assert 3 == run(*at, "--from", f"tokyo={url}/tokyo.json")[0]
+
+
+class _Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *args: object) -> None:
+        """Say nothing."""
