@@ -64,6 +64,10 @@ overload *arguments: dev
 soak *arguments: dev
     {{dev_python}} -m tests.soak {{arguments}}
 
+# Put delays into the real stack, and see whether the comparison finds where: `--runs 100`.
+attribution *arguments: dev
+    {{dev_python}} -m tests.attribution {{arguments}}
+
 # Simulate runs of known difference: does the 95% interval cover, is nothing falsely called slower?
 coverage *arguments: dev
     {{dev_python}} -m tests.simulation.pairs {{arguments}}

@@ -19,7 +19,7 @@ COMMANDS = {
     "chat": "Chat with a model through the edge.",
     "trace": "Draw where the time of one request went.",
     "bench": "Put a load on an edge, and say what its users got.",
-    "compare": "Compare two runs, or two deployments, and say what explains the difference.",
+    "compare": "Compare two runs or deployments; say what explains it.",
     "report": "Draw recorded runs into one page of pictures and tables.",
     "roundtrip": "Time the ways from here to the edge, and from the edge to the GPU.",
     "coldstart": "Take starts apart, and set three placements side by side.",

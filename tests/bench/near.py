@@ -9,7 +9,7 @@ from pathlib import Path
 
 import httpx
 
-from nearfar import build, checkout, credentials, edge, process, readiness, store, wiring
+from nearfar import build, checkout, credentials, edge, gate, process, readiness, store, wiring
 from nearfar.engine import Served
 from nearfar.errors import NearfarError
 from nearfar.guard import Guard
@@ -34,14 +34,16 @@ class Near:
         self._exits.callback(self._guard.close)
         self._store_url = ""
 
-    def start(self, name: str, *, fresh: bool = False) -> Target:
+    def start(self, name: str, *, fresh: bool = False, gated: bool = False) -> Target:
         """The edge once it is ready; `fresh`: with a new instance for every request.
+
+        `gated`: with the gate as a process between it and the upstream, which counts in Redis.
 
         Raises:
             NotAvailable: when it cannot be built or started, or answers without a key.
         """
         try:
-            target = self._start(name, fresh=fresh)
+            target = self._start(name, fresh=fresh, gated=gated)
         except NearfarError as problem:
             raise NotAvailable(f"{problem.message} {problem.next_step}".strip()) from problem
         self._check_it_authenticates(target)
@@ -51,12 +53,12 @@ class Near:
         """End every process that was started here."""
         self._exits.close()
 
-    def _start(self, name: str, *, fresh: bool) -> Target:
+    def _start(self, name: str, *, fresh: bool, gated: bool) -> Target:
         component = build.component(checkout.here(), "wasmtime", _say)
         options = edge.ServeOptions(free_port())
         if fresh:
             options = replace(options, max_instance_reuse_count=1)
-        settings = self._settings()
+        settings = self._settings(gated=gated)
         began = time.monotonic()
         child = process.start(
             name,
@@ -73,12 +75,27 @@ class Near:
         _, key = wiring.local_key(self._kept.key_secret)
         return Target(name, url, MODEL, key, child.pid, start_s)
 
-    def _settings(self) -> Mapping[str, str]:
+    def _settings(self, *, gated: bool) -> Mapping[str, str]:
         if not self._store_url:
             started = store.start(self._run, self._guard)
             self._exits.callback(started.child.stop)
             self._store_url = started.url
-        return wiring.edge_settings(self._kept, self._served, self._store_url)
+        served = self._behind_a_gate() if gated else self._served
+        return wiring.edge_settings(self._kept, served, self._store_url)
+
+    def _behind_a_gate(self) -> Served:
+        """The upstream with a gate before it, whose bounds stay out of the way."""
+        redis_url = gate.database_beside(self._store_url)
+        given = gate.environment(self._kept.gate_secret, redis_url)
+        here = checkout.here()
+        child, url = gate.start(
+            replace(here, run=self._run),
+            self._guard,
+            self._served.url,
+            given | {"NEARFAR_GATE_MAX_RUNNING": "10000"},
+        )
+        self._exits.callback(child.stop)
+        return replace(self._served, url=url, gated=True)
 
     def _check_it_authenticates(self, target: Target) -> None:
         """An edge that lets anybody in would be measured too fast."""

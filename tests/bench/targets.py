@@ -50,6 +50,7 @@ class Targets:
             "litellm": self._litellm,
             "edge": lambda: self._edge("edge"),
             "edge-fresh": lambda: self._edge("edge-fresh", fresh=True),
+            "edge-gated": lambda: self._edge("edge-gated", gated=True),
         }
         for name in sorted(names & known.keys()):
             self._start(name, known[name])
@@ -78,10 +79,10 @@ class Targets:
         pid = self._processes.start("upstream", command, f"{url}/health")
         return Target("direct", url, pid=pid)
 
-    def _edge(self, name: str, *, fresh: bool = False) -> Target:
+    def _edge(self, name: str, *, fresh: bool = False, gated: bool = False) -> Target:
         if self._near is None:
             self._near = Near(self._setup.folder / "run", f"http://{self._upstream}")
-        return self._near.start(name, fresh=fresh)
+        return self._near.start(name, fresh=fresh, gated=gated)
 
     def _component(self, name: str, *, fresh: bool = False) -> Target:
         label = f"{name}-fresh" if fresh else name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -260,3 +261,28 @@ def test_ctrl_c_prints_what_was_measured_and_ends_with_130(
     assert "interrupted" == document["end"]
     assert 10 <= document["requests"]["good"]
     assert "Traceback" not in err
+
+
+def test_a_terminal_gets_a_bar_and_stdout_the_table_alone(
+    upstream: UpstreamThread, tmp_path: Path
+) -> None:
+    ours, theirs = os.openpty()
+    words = (upstream.url, "--api-key", "k", "--requests", "6", "--out", str(tmp_path / "r.jsonl"))
+    with subprocess.Popen(
+        [sys.executable, "-m", "nearfar", "bench", *words],
+        env=os.environ | {"PYTHONPATH": checkout.python_path(checkout.here()), "TERM": "xterm"},
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+        text=True,
+    ) as started:
+        out, _ = started.communicate(timeout=60)
+    os.close(theirs)
+    shown = b""
+    with contextlib.suppress(OSError):  # Linux says so when the other side has gone
+        while piece := os.read(ours, 65536):
+            shown += piece
+    os.close(ours)
+    assert 0 == started.returncode
+    assert "6 of 6 measured" in shown.decode()
+    assert out.startswith("run  ")
+    assert "\x1b" not in out

@@ -115,7 +115,7 @@ def _tell(path: Path, *, as_json: bool) -> int:
     if as_json:
         console.result_json(summary.document(found))
     else:
-        console.result(tables.text(found, max(100, shutil.get_terminal_size((110, 24)).columns)))
+        console.result(tables.text(found, max(tables.WIDTH, shutil.get_terminal_size().columns)))
     if not run.measured:
         raise NearfarError(f"{path} holds no measured request.", "measure longer, or warm up less.")
     if not run.good:

@@ -13,7 +13,7 @@ from nearfar import console, runs
 from nearfar.commands import load_options, turns
 from nearfar.errors import BadInput
 from nearfar.runs import Run
-from nearfar.stats import blocks, comparison, graders, measures, quality, telling
+from nearfar.stats import blocks, comparison, graders, links, measures, quality, telling
 from nearfar.stats.comparison import Comparison, Options
 from nearfar.stats.graders import Endpoint
 from nearfar.stats.likeness import ASPECTS
@@ -71,6 +71,12 @@ FAILING = ("slower", "worse", "failures")
 @click.option("--judge-model", default="", help="Its name. Key: NEARFAR_JUDGE_KEY.")
 @click.option("--embeddings", help="Endpoint of embeddings, with --embeddings-model.")
 @click.option("--embeddings-model", default="", help="Its name. Key: NEARFAR_EMBEDDINGS_KEY.")
+@click.option(
+    "--ways-before",
+    type=click.Path(path_type=Path),
+    help="What nearfar roundtrip --json printed of BEFORE: proof by which a link may be named.",
+)
+@click.option("--ways-after", type=click.Path(path_type=Path), help="The same of AFTER.")
 @click.option("--api-key", envvar="NEARFAR_API_KEY", help="Key of both edges, or of BEFORE.")
 @click.option("--api-key-after", help="Key of AFTER, where it is another.")
 @click.option("--model", help="Model of both, or of BEFORE. Default: the first one offered.")
@@ -104,6 +110,8 @@ def command(
     judge_model: str,
     embeddings: str | None,
     embeddings_model: str,
+    ways_before: Path | None,
+    ways_after: Path | None,
     **given: Any,
 ) -> int:
     grading = _graders(judge, judge_model, embeddings, embeddings_model)
@@ -112,11 +120,21 @@ def command(
         allow=frozenset(allow),
         prices=(prices[0] or None, prices[1] or prices[0] or None),
         margin=margin,
+        handshakes=(
+            links.read(ways_before) if ways_before else None,
+            links.read(ways_after) if ways_after else None,
+        ),
     )
     one, two, stopped = _runs(before, after, given)
-    both = sides(one, two) if grading else None
+    both = sides(one, two) if grading and not stopped else None
     scores = [grade(both, endpoint) for grade, endpoint in grading] if both else []
-    found = comparison.compared(one, two, options, scores)
+    try:
+        found = comparison.compared(one, two, options, scores)
+    except BadInput as problem:
+        if not stopped:
+            raise
+        console.error(problem)  # ended before anything could be compared; the files are kept
+        return 130
     if as_json:
         console.result_json(found.as_dict())
     else:

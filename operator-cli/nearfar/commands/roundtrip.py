@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from nearfar import checkout, console, state
-from nearfar.errors import BadInput
+from nearfar.errors import BadInput, Missing, NearfarError
 from nearfar.interrupt import stop_on_signals
 from nearfar.placement import vantage, ways, ways_table
 from nearfar.placement.dial import Address
@@ -53,7 +53,9 @@ def command(endpoint: str | None, api_key: str | None, as_json: bool, **given: A
         local = state.require(checkout.here())
         endpoint, api_key = local.endpoint, api_key or local.api_key
     places = [_place(other) for other in given["others"]]
-    seen, interrupted = list[Vantage](), False
+    for name, where in places:
+        _check_reachable(name, where, endpoint, given)
+    seen, code = list[Vantage](), 0
     try:
         with stop_on_signals():
             _here(seen, endpoint, api_key or "", given)
@@ -62,12 +64,18 @@ def command(endpoint: str | None, api_key: str | None, as_json: bool, **given: A
                 seen += _elsewhere(name, where, endpoint, api_key or "", given)
     except KeyboardInterrupt:
         console.say("interrupted; what was measured is kept")
-        interrupted = True
+        code = 130
+    except NearfarError as problem:
+        if not any(each.edge.trips for each in seen):
+            raise
+        # What was measured before is worth showing all the same.
+        console.error(problem)
+        code = problem.exit_code
     if as_json:
         console.result_json(vantage.document(seen))
     elif seen:
         console.result("\n".join(ways_table.lines(seen)))
-    return 130 if interrupted else 0
+    return code
 
 
 def _here(seen: list[Vantage], endpoint: str, api_key: str, given: dict[str, Any]) -> None:
@@ -82,13 +90,22 @@ def _here(seen: list[Vantage], endpoint: str, api_key: str, given: dict[str, Any
     if given["container"]:
         console.say(f"to the container, {repeats} times")
         here.container = Way(given["container"], "/healthz")
-        ways.go(here.container, repeats, pause)
+        _go(here.container, repeats, pause)
         here.container_probe = ways.probe(given["container"], api_key, repeats, given["upstream"])
     if given["gpu"]:
         console.say(f"to the GPU's server, {repeats} times")
         # Whether it lets us in does not matter: an answer of 401 came the same way.
         here.gpu = Way(given["gpu"], "/v1/models")
-        ways.go(here.gpu, repeats, pause)
+        _go(here.gpu, repeats, pause)
+
+
+def _go(way: Way, repeats: int, pause: ways.Pause) -> None:
+    """Go a way; where there is nobody at its end, the way says so too."""
+    try:
+        ways.go(way, repeats, pause)
+    except Missing as problem:
+        way.why_not = problem.message
+        raise
 
 
 def _place(other: str) -> tuple[str, str]:
@@ -98,6 +115,16 @@ def _place(other: str) -> tuple[str, str]:
     return name, where
 
 
+def _check_reachable(name: str, where: str, endpoint: str, given: dict[str, Any]) -> None:
+    """Refuse addresses that mean another machine over there."""
+    for url in (endpoint, given["gpu"], given["container"]):
+        if where.startswith("ssh://") and url and Address.of(url).is_of_this_machine:
+            raise BadInput(
+                f"{url} is this machine's own name for itself; {name} cannot reach it.",
+                "give an address that both machines reach.",
+            )
+
+
 def _elsewhere(
     name: str, where: str, endpoint: str, api_key: str, given: dict[str, Any]
 ) -> list[Vantage]:
@@ -105,12 +132,5 @@ def _elsewhere(
     for option in ("gpu", "container", "upstream"):
         if given[option]:
             arguments += [f"--{option}", given[option]]
-    if where.startswith("ssh://"):
-        for url in (endpoint, given["gpu"], given["container"]):
-            if url and Address.of(url).is_of_this_machine:
-                raise BadInput(
-                    f"{url} is this machine's own name for itself; {name} cannot reach it.",
-                    "give an address that both machines reach.",
-                )
     text = vantage.elsewhere(name, where, api_key, arguments, given["remote_command"])
     return vantage.of_document(vantage.last_json(text, where), name, where)

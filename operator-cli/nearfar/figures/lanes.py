@@ -16,11 +16,11 @@ Lane = Literal["client", "edge", "engine", "generator"]
 Values = Callable[[Sample], Iterable[float | None]]
 
 _DERIVED = {
-    "application_first_content_latency": "t5 - t0",
-    "model_call_first_content_latency": "t4 - t3",
-    "retrieval_duration": "t2 - t1",
-    "stream_forwarding_delay": "t5 - t4",
-    "unattributed": "of t4 - t3",
+    "application_first_content_latency": "first content (t5 - t0)",
+    "model_call_first_content_latency": "model call (t4 - t3)",
+    "retrieval_duration": "retrieval (t2 - t1)",
+    "stream_forwarding_delay": "forwarding delay (t5 - t4)",
+    "unattributed": "unattributed (of t4 - t3)",
 }
 _ENGINE = {
     "queue_time_ms": ("queue", "ms"),
@@ -75,8 +75,7 @@ def _edge(records: list[Mapping[str, Any]]) -> Iterable[Kind]:
     for name in (*known, *(name for name in met if name not in STAGES)):
         yield _recorded(f"stages.{name}", name, "edge")
     if records:
-        for name, what in _DERIVED.items():
-            title = f"{name.replace('_', ' ')} ({what})"
+        for name, title in _DERIVED.items():
             yield _recorded(f"derived.{name}", title, "edge")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal
 
 from rich import box
 from rich.console import Console
@@ -13,14 +14,17 @@ from nearfar.figures.summary import LATE_MS, Summary
 from nearfar.runs import Header, Load, Run
 
 NOT_CARRIED = "-"
+TITLE_CHARS = 28
+# What the tables need; a narrower terminal wraps them.
+WIDTH = 110
 LANES = {
-    "client": "client lane (its own clock)",
-    "edge": "edge lane (its own clock, from the record in the reply)",
-    "engine": "engine lane (its own clock, from the record in the reply)",
+    "client": "client lane (own clock)",
+    "edge": "edge lane (own clock)",
+    "engine": "engine lane (own clock)",
 }
 
 
-def text(summary: Summary, width: int = 100) -> str:
+def text(summary: Summary, width: int = WIDTH) -> str:
     """Everything that is printed of a run."""
     parts = [head(summary.run), outcomes(summary)]
     for lane, title in LANES.items():
@@ -131,12 +135,12 @@ def _goodput(summary: Summary) -> str:
 
 
 def _table(title: str, rows: Sequence[tuple[str, str, Figure]], error_rate: float | None) -> Table:
-    table = Table(
-        box=box.SIMPLE_HEAD, title=title, title_justify="left", title_style="", pad_edge=False
-    )
-    table.add_column("", no_wrap=True)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    # The same widths in every lane, so that a column is one column down the whole page.
+    table.add_column(title, min_width=TITLE_CHARS, no_wrap=True)
     for name in ("unit", "n", "errors", "mean", *map(name_of, SHARES), "max"):
-        table.add_column(name, justify="left" if name == "unit" else "right", no_wrap=True)
+        side: Literal["left", "right"] = "left" if name == "unit" else "right"
+        table.add_column(name, justify=side, min_width=6, no_wrap=True)
     for name, unit, figure in rows:
         cells = [figure.mean, *(figure.at(share) for share in SHARES), figure.most]
         table.add_row(

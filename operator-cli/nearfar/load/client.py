@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import ssl
 import time
@@ -121,7 +122,7 @@ class Client:
             outcome = "cut" if error.began and seen.status == 200 else "failed"
             failed = Failure(error.why, "client")
         except OSError as error:
-            outcome, failed = "failed", Failure(type(error).__name__, "client")
+            outcome, failed = "failed", Failure(_name_of(error), "client")
         seen.end_s = self.now_s() if seen.end_s is None else seen.end_s
         return sample_of(shot, seen, outcome, failed, keep_text=self.manner.keep_text)
 
@@ -174,6 +175,12 @@ def _ended(seen: Seen) -> tuple[Outcome, Failure | None]:
     if outcome == "cut":
         return outcome, Failure("ended_without_done", "client")
     return outcome, seen.reading.failure
+
+
+def _name_of(error: OSError) -> str:
+    """`ConnectionRefusedError`, or where Python has no class of its own for it `EMFILE`."""
+    name = type(error).__name__
+    return errno.errorcode.get(error.errno or 0, name) if name == "OSError" else name
 
 
 def _refusal(seen: Seen) -> Failure:

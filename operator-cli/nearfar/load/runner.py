@@ -126,7 +126,6 @@ def _raise_first(done: Iterable[asyncio.Task[None]]) -> None:
 @contextlib.contextmanager
 def _undisturbed_memory() -> Iterator[None]:
     """Keep the collector from walking what is there already: its pauses would be measured."""
-    gc.collect()
     gc.freeze()
     try:
         yield

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import resource
 import secrets
 import signal
 import time
@@ -113,6 +114,7 @@ async def _load(client: Client, plan: Plan, sink: Sink, stop: Stop) -> None:
 
 async def probed(session: Session, plan: Plan, zero: float) -> tuple[Sample, Manner]:
     """Ask once: is anybody there, is the key right, does it allow the account of time?"""
+    _allow_many_connections()
     manner = replace(session.manner, headers={**plan.headers, **session.manner.headers})
     shot = replace(next(replace(plan, warm_up=1).warming(0)))
     async with Client(session.edge, manner, zero) as client:
@@ -128,6 +130,8 @@ async def probed(session: Session, plan: Plan, zero: float) -> tuple[Sample, Man
 def _check(edge: Edge, sample: Sample) -> None:
     if sample.outcome == "failed" and sample.status is None:
         why = sample.error.code if sample.error else "unknown"
+        if why.startswith("SSL"):
+            raise Missing(f"TLS with {edge.endpoint} failed ({why}).", "check the URL's name.")
         raise Missing(
             f"Nothing answers at {edge.endpoint} ({why}).", "./nearfar status, or check the URL."
         )
@@ -197,6 +201,12 @@ def _edge(probe: Sample) -> dict[str, Any] | None:
     names = ("settings_hash", "environment", "region", "route_table", "model_revision")
     found = {name: probe.record.get(name) for name in (*names, "template_version")}
     return {"version": probe.record.get("service_version"), **found}
+
+
+def _allow_many_connections() -> None:
+    """An open loop has as many connections as the server leaves requests unanswered."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def bare(url: str) -> str:

@@ -68,7 +68,7 @@ class Campaign:
             self._attempt("pod", self._pods, pods)
         if not self.recording.starts:
             reasons = "; ".join(each.why for each in self.recording.absent) or "no repeats"
-            raise Missing(f"Nothing could be measured: {reasons}", "./nearfar doctor")
+            raise Missing(f"Nothing could be measured: {reasons}", "nearfar coldstart --help")
 
     def _quick(self, bench: Bench) -> None:
         """Edge and container turn about, each round in the other order, cold beside warm."""
@@ -86,9 +86,10 @@ class Campaign:
             self._rounds(measures)
 
     def _rounds(self, measures: list[tuple[str, Measure]]) -> None:
-        failed = set[str]()
-        for number in range(self.plan.repeats):
-            self.say(f"quick starts: round {number + 1} of {self.plan.repeats}")
+        failed, tenth = set[str](), max(1, self.plan.repeats // 10)
+        for number in range(self.plan.repeats if measures else 0):
+            if number % tenth == 0:
+                self.say(f"quick starts: round {number + 1} of {self.plan.repeats}")
             for subject, measure in measures if number % 2 == 0 else reversed(measures):
                 if subject in failed:
                     continue

@@ -63,9 +63,8 @@ def cold(start: Starter, log: Path, number: int) -> tuple[Start, Server]:
         answered_ms = follower.since_ms()
     finally:
         follower.stop()
-    late = f"lines are seen 20 ms late at the most, the first answer {server.POLL_S * 1000:.0f} ms"
     words = follower.marks.note()
-    note = f"{late}; its own words: {words}" if words else late
+    note = f"its own words: {words}" if words else ""
     try:
         marks = follower.marks.marks(answered_ms)
         found = started(

@@ -32,8 +32,8 @@ def text(panels: Sequence[Panel], width: int = 100) -> list[str]:
     for panel in panels:
         most_ms = max((stack.total_ms for stack in panel.stacks), default=0.0)
         lines += ["", panel.title]
-        for stack in panel.stacks:
-            lines += _stack(stack, letters, most_ms, room)
+        lines += [_stack(stack, letters, most_ms, room) for stack in panel.stacks]
+        lines += _legend(panel, letters, room)
     return lines[1:]
 
 
@@ -43,17 +43,18 @@ def names(panels: Sequence[Panel]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _stack(stack: Stack, letters: Mapping[str, str], most_ms: float, width: int) -> list[str]:
+def _stack(stack: Stack, letters: Mapping[str, str], most_ms: float, width: int) -> str:
     if not stack.parts:
-        return [f"{stack.label:<{_LABEL_CHARS}}not available: {', '.join(stack.missing)}"]
+        return f"{stack.label:<{_LABEL_CHARS}}not available: {', '.join(stack.missing)}"
     parts = [(letters.get(part.name, "?"), part.ms) for part in stack.parts]
-    head = f"{stack.label:<{_LABEL_CHARS}}{bar(parts, most_ms, width)} "
-    head += _told(stack)
-    named = [
-        f"{letter} {part.name} {milliseconds(part.ms)}"
-        for (letter, _), part in zip(parts, stack.parts, strict=True)
-    ]
-    return [head, *_wrapped(named, width)]
+    return f"{stack.label:<{_LABEL_CHARS}}{bar(parts, most_ms, width)} {_told(stack)}"
+
+
+def _legend(panel: Panel, letters: Mapping[str, str], width: int) -> list[str]:
+    """The parts of a panel; a part is of one start, and so as long in every stack."""
+    parts = {part.name: part.ms for stack in panel.stacks for part in stack.parts}
+    named = [f"{letters.get(name, '?')} {name} {milliseconds(ms)}" for name, ms in parts.items()]
+    return _wrapped(named, width)
 
 
 def _told(stack: Stack) -> str:

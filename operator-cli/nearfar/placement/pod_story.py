@@ -10,6 +10,7 @@ Source: the API reference of Pod (PodStatus, PodCondition, ContainerStatus) and 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -50,7 +51,8 @@ def start_of(pod: Mapping[str, Any], events: Sequence[Mapping[str, Any]], number
         Mark("ready", _since(created, ready)),
     ]
     note = f"{NOTE}; pod {name}"
-    return started("pod", "cold", number, created, _in_order(marks), outside=(), note=note)
+    start = started("pod", "cold", number, created, _in_order(marks), note=note)
+    return replace(start, steps=(*start.steps, FIRST_TOKEN))
 
 
 def _in_order(marks: Sequence[Mark]) -> list[Mark]:

@@ -66,7 +66,9 @@ class Bench:
         options = edge.ServeOptions(usual.port, reuse_count or usual.max_instance_reuse_count)
         argv = edge.wasmtime_argv(component, options, self.settings)
         if not precompiled:
-            argv.remove("--allow-precompiled")
+            # What it compiled once it would keep in its owner's home, and find there the next time.
+            at = argv.index("--allow-precompiled")
+            argv[at : at + 1] = ["-C", "cache=n"]
         env = edge.host_environment("wasmtime", self.settings)
         return self._start("edge", argv, env), _local(options.port)
 

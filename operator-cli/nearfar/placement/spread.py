@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 # With fewer values no pair of them holds the median with 95 percent: 2 * 0.5**5 is above 0.05.
@@ -64,12 +64,16 @@ def milliseconds(value: float | None) -> str:
     return f"{value:.1f} ms" if value >= 10 else f"{value:.2f} ms"
 
 
-def shown(spread: Spread | None) -> str:
+def whole_seconds(value: float | None) -> str:
+    """A duration that was read off clocks of whole seconds."""
+    return "not available" if value is None else f"{value / 1000:.0f} s"
+
+
+def shown(spread: Spread | None, of: Callable[[float], str] = milliseconds) -> str:
     """Median, interval and n in one cell."""
     if spread is None:
         return "not available"
     if spread.low is None or spread.high is None:
-        reach = f"{milliseconds(spread.least)} to {milliseconds(spread.most)}"
-        return f"{milliseconds(spread.median)} ({reach} seen, n={spread.n})"
-    reach = f"{milliseconds(spread.low)} to {milliseconds(spread.high)}"
-    return f"{milliseconds(spread.median)} (95% {reach}, n={spread.n})"
+        reach = f"{of(spread.least)} to {of(spread.most)}"
+        return f"{of(spread.median)} ({reach} seen, n={spread.n})"
+    return f"{of(spread.median)} (95% {of(spread.low)} to {of(spread.high)}, n={spread.n})"

@@ -56,14 +56,14 @@ SUBJECTS = {
         Subject(
             "engine",
             "GPU half: vLLM",
-            "a new vLLM with its model on local disk, up to the first token of a first answer",
+            "a new vLLM, its model on local disk, up to the first token (seen 250 ms late at most)",
             "the first token of an answer by a vLLM that has answered before",
             slow=True,
         ),
         Subject(
             "pod",
             "GPU half: a Kubernetes pod",
-            "a pod from its creation to ready, by the API server's clock of whole seconds",
+            "a pod from its creation to ready, in whole seconds of the cluster's own clocks",
             "not measured: it is the warm vLLM",
             slow=True,
         ),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nearfar.placement.recording import Recording
-from nearfar.placement.spread import Spread, milliseconds, shown
+from nearfar.placement.spread import Spread, milliseconds, shown, whole_seconds
 from nearfar.placement.steps import Kind, Start
 from nearfar.placement.subjects import PATH, PLACEMENTS, SUBJECTS, TITLES, Placement
 
@@ -41,7 +41,7 @@ class Panel:
     stacks: tuple[Stack, ...]
 
 
-def spread(recording: Recording, subject: str, kind: Kind) -> Spread | None:
+def spread_of(recording: Recording, subject: str, kind: Kind) -> Spread | None:
     """The totals of one subject."""
     return Spread.of(start.total_ms for start in recording.of(subject, kind))
 
@@ -72,7 +72,7 @@ def table(recording: Recording) -> list[str]:
 
 def _steps(starts: Sequence[Start]) -> list[str]:
     """The steps of starts of one kind, in the order of the last one."""
-    lines = []
+    lines, of = [], whole_seconds if starts[-1].subject == "pod" else milliseconds
     for step in starts[-1].steps:
         seen = [
             s.ms
@@ -80,12 +80,12 @@ def _steps(starts: Sequence[Start]) -> list[str]:
             for s in start.steps
             if s.name == step.name and s.ms is not None
         ]
-        value = shown(Spread.of(seen))
+        value = shown(Spread.of(seen), of)
         if not seen:
             held = f"; its time is within '{step.within}'" if step.within else ""
             value = f"not available: {step.why_not}{held}"
         lines.append(f"  {step.name:<38} {value}")
-    lines.append(f"  {'together':<38} {shown(Spread.of(start.total_ms for start in starts))}")
+    lines.append(f"  {'together':<38} {shown(Spread.of(start.total_ms for start in starts), of)}")
     notes = list(dict.fromkeys(start.note for start in starts if start.note))
     return [*lines, *(f"  note: {note}" for note in notes[:2])]
 
@@ -116,21 +116,32 @@ def column(recording: Recording, placement: Placement) -> dict[str, str]:
     """One placement: what is measured of its path and its model, and what answers wait for."""
     path = PATH[placement]
     found = {
-        "path, cold": spread(recording, path, "cold"),
-        "path, warm": spread(recording, path, "warm"),
-        "model, cold": spread(recording, "engine", "cold"),
-        "model, warm, first token": spread(recording, "engine", "warm"),
+        "path, cold": spread_of(recording, path, "cold"),
+        "path, warm": spread_of(recording, path, "warm"),
+        "model, cold": spread_of(recording, "engine", "cold"),
+        "model, warm, first token": spread_of(recording, "engine", "warm"),
     }
     cells = {name: milliseconds(each.median if each else None) for name, each in found.items()}
     for name, generated in (("cached answer, all cold", False), ("model's answer, all cold", True)):
-        cells[name] = _waits(cold_stack(recording, placement, generated=generated))
+        cells[name] = milliseconds(cold_ms(recording, placement, generated=generated))
     return cells
 
 
-def _waits(stack: Stack) -> str:
-    if stack.missing:
-        return "not available"
-    return milliseconds(stack.total_ms)
+def cold_ms(recording: Recording, placement: Placement, *, generated: bool) -> float | None:
+    """What `cold_stack` shows of starts in the middle, from medians; None where a part lacks."""
+    found = [
+        None if spread is None else spread.median
+        for spread in (
+            spread_of(recording, PATH[placement], "cold"),
+            spread_of(recording, "engine", "cold"),
+        )
+    ]
+    path, model = found
+    if placement != "one-box" and not generated:
+        return path
+    if path is None or model is None:
+        return None
+    return max(path, model) if placement == "one-box" else path + model
 
 
 def cold_stack(recording: Recording, placement: Placement, *, generated: bool) -> Stack:
@@ -167,7 +178,10 @@ def panels(recording: Recording, wanted: Sequence[Placement] = PLACEMENTS) -> li
     return [
         Panel(title, tuple(cold_stack(recording, each, generated=generated) for each in wanted))
         for title, generated in (
-            ("A cached answer, when nothing runs", False),
-            ("An answer of the model, when nothing runs", True),
+            ("A cached answer, when nothing runs (of each part the start in the middle)", False),
+            (
+                "An answer of the model, when nothing runs (of each part the start in the middle)",
+                True,
+            ),
         )
     ]

@@ -106,7 +106,7 @@ def probed(found: Probed, title: str) -> list[str]:
 def placements(seen: Vantage) -> list[str]:
     """What the network costs each placement."""
     width = 28
-    head = f"{'on the network, sums of medians':<{_NAME_CHARS}}"
+    head = f"{'small questions, sums of medians':<{_NAME_CHARS}}"
     found = [head + "".join(f"{TITLES[each]:<{width}}" for each in PLACEMENTS)]
     for name, cells in costs.rows(seen):
         shown_cells = [
@@ -128,9 +128,11 @@ def turning(seen: Vantage) -> list[str]:
     found = costs.turn(seen)
     if found is None:
         return []
-    nearer, farther = milliseconds(found.nearer_ms), milliseconds(found.farther_ms)
+    nearer, farther = milliseconds(abs(found.nearer_ms)), milliseconds(abs(found.farther_ms))
     if found.share >= 1:
-        return [f"A cached answer gains nothing at this edge ({nearer}): the box is as near."]
+        return [
+            f"A cached answer is {nearer} farther at this edge than on the box: nothing is won."
+        ]
     if found.share <= 0:
         return [
             f"At this edge a cached answer is {nearer} nearer, and one of the model no farther."
@@ -138,7 +140,7 @@ def turning(seen: Vantage) -> list[str]:
     share = f"{found.share:.0%} cached answers"
     return [
         f"A cached answer is {nearer} nearer at the edge, one of the model {farther} farther:",
-        f"on the network the edge wins from {share} on.",
+        f"counted so, the edge wins from {share} on.",
     ]
 
 

@@ -18,7 +18,7 @@ from nearfar.runs import Sample
 Floats = NDArray[np.float64]
 
 # Below this many blocks the bootstrap's interval is far too wide or too narrow to say anything
-# (docs/decisions/0013).
+# (docs/decisions/0015).
 LEAST_BLOCKS = 8
 # A run that came without enough blocks is cut into so many, of at least so many requests each.
 CUT_BLOCKS = 20

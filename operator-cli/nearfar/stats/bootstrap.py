@@ -2,7 +2,7 @@
 
 Whole blocks are drawn with replacement. Each draw gives t* = (d* - d) / se*, and the interval is
 d ± q·se with q from |t*| (symmetric bootstrap-t; Hall 1988, The Annals of Statistics 16(3)). With
-few blocks the plain percentile interval covers too rarely: docs/decisions/0013 has the figures.
+few blocks the plain percentile interval covers too rarely: docs/decisions/0015 has the figures.
 """
 
 from __future__ import annotations
@@ -85,6 +85,7 @@ def difference(
     if weights is None:
         before, after = _pooled(before), _pooled(after)
         weights = np.ones(1)
+    whole = (before.mean, after.mean)
     if paired:
         if before.sums.shape != after.sums.shape:
             raise ValueError("paired sides have the same blocks")
@@ -93,6 +94,8 @@ def difference(
     else:
         before, after = _filled(before), _filled(after)
     blocks = min(before.blocks, after.blocks)
+    if not blocks:
+        return Difference(*whole, whole[1] - whole[0], float("nan"), 0)
     one, two, spread = _estimate(_whole(before), _whole(after), weights, paired=paired)
     found = Difference(
         float(one[0]), float(two[0]), float((two - one)[0]), float(spread[0]), blocks

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from nearfar.runs import Header, Run
-from nearfar.stats import failures, measures, mix, quality, remarks
+from nearfar.stats import failures, links, measures, mix, quality, remarks
 from nearfar.stats.bootstrap import DRAWS, difference
 from nearfar.stats.explanation import Explanation, explained
 from nearfar.stats.failures import Failures
 from nearfar.stats.likeness import Unlike, check
+from nearfar.stats.links import Handshakes, Link
 from nearfar.stats.measures import END_TO_END, FELT, FIRST_CONTENT, Measure, Price
 from nearfar.stats.mix import Breakdown
 from nearfar.stats.multiple import METHOD
@@ -28,6 +29,7 @@ class Options:
     allow: frozenset[str] = frozenset()
     prices: tuple[Price | None, Price | None] = (None, None)
     margin: float = quality.MARGIN
+    handshakes: tuple[Handshakes | None, Handshakes | None] = (None, None)
     draws: int = DRAWS
 
 
@@ -51,6 +53,7 @@ class Comparison:
     rows: tuple[Finding | Absent, ...]
     failures: Failures
     explanation: Explanation
+    link: Link | None
     breakdowns: tuple[tuple[str, Breakdown], ...]
     changes: tuple[Change, ...]
     quality: tuple[Quality, ...]
@@ -85,6 +88,7 @@ class Comparison:
             ],
             "failures": self.failures.as_dict(),
             "explanation": self.explanation.as_dict(),
+            "link": self.link.as_dict() if self.link else None,
             "changes": [each.as_dict() for each in self.changes],
             "breakdowns": [remarks.broken_down(of, each) for of, each in self.breakdowns],
             "quality": [each.as_dict() for each in self.quality],
@@ -106,11 +110,12 @@ def compared(
     rows = _rows(both, options)
     felt = {row.name: row for row in rows if isinstance(row, Finding) and row.name in FELT}
     explanation = explained(both, felt, draws=options.draws)
+    link = links.named(explanation.most, *options.handshakes, draws=options.draws)
     broken = tuple(_breakdowns(both, options.draws))
     changes = remarks.changes(before, after, both)
     failed = failures.compared(before, after)
     graded = quality.compared(both, options.margin, scores, draws=options.draws)
-    told = remarks.Told(both, rows_of(rows), explanation, changes, broken, graded)
+    told = remarks.Told(both, rows_of(rows), explanation, link, changes, broken, graded)
     return Comparison(
         before.header,
         after.header,
@@ -120,6 +125,7 @@ def compared(
         rows,
         failed,
         explanation,
+        link,
         broken,
         changes,
         graded,

@@ -20,6 +20,7 @@ NO_RECORDS = (
     "not all requests came with the edge's record on both sides: the key needs the permission trace"
 )
 NOTHING_FELT = "neither first content nor what follows it moved more than chance moves it"
+NOT_ENOUGH = "too few blocks for a verdict"
 NO_PART = "no single part of the way moved more than chance moves it"
 
 
@@ -28,7 +29,8 @@ class Explanation:
     """The parts of the way with their differences; `most` is None where none can be named.
 
     `share` is the named part's difference in relation to that of what it is a part of (`of`).
-    `why_not` says why nothing is named, or why there are no parts.
+    `also` is the largest part of the other half of the way, before or after first content, where
+    that half moved too. `why_not` says why nothing is named, or why there are no parts.
     """
 
     parts: tuple[Finding, ...]
@@ -37,6 +39,7 @@ class Explanation:
     of: str
     share: float | None
     why_not: str
+    also: Finding | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """For --json."""
@@ -44,6 +47,7 @@ class Explanation:
             "most": self.most.name if self.most else None,
             "of": self.of or None,
             "share": None if self.share is None else round(self.share, 4),
+            "also": self.also.name if self.also else None,
             "why_not": self.why_not or None,
             "parts": [part.as_dict() for part in self.parts],
         }
@@ -87,14 +91,21 @@ def _named(found: Sequence[Finding], split: Split, felt: Mapping[str, Finding]) 
     """Name the largest part among those on the side of the way that moved."""
     moved = {name: one for name, one in felt.items() if one.seen}
     if not moved:
-        return Explanation(tuple(found), split, None, "", None, NOTHING_FELT)
+        known = any(one.difference.known for one in felt.values())
+        why = NOTHING_FELT if known else NOT_ENOUGH
+        return Explanation(tuple(found), split, None, "", None, why)
     candidates = [part for part in found if part.seen and _of(part, moved)]
     if not candidates:
         return Explanation(tuple(found), split, None, "", None, NO_PART)
     most = max(candidates, key=lambda part: abs(part.value))
     of = _of(most, moved)
     whole = moved[of].value
-    return Explanation(tuple(found), split, most, of, most.value / whole if whole else None, "")
+    share = most.value / whole if whole else None
+    is_late = stages.after_first(most.name)
+    others = [c for c in candidates if stages.after_first(c.name) is not is_late]
+    half = FIRST_CONTENT if is_late else AFTER_FIRST
+    also = max(others, key=lambda part: abs(part.value), default=None) if half in moved else None
+    return Explanation(tuple(found), split, most, of, share, "", also)
 
 
 def _of(part: Finding, moved: Mapping[str, Finding]) -> str:

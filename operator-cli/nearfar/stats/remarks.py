@@ -13,11 +13,12 @@ from nearfar.stats.blocks import LEAST_BLOCKS
 from nearfar.stats.explanation import Explanation
 from nearfar.stats.failures import Failures
 from nearfar.stats.likeness import Unlike
+from nearfar.stats.links import Link
 from nearfar.stats.measures import INPUT_TOKENS
 from nearfar.stats.mix import Breakdown
 from nearfar.stats.quality import Quality, same_answers
 from nearfar.stats.side import Sides
-from nearfar.stats.verdict import Finding
+from nearfar.stats.verdict import Finding, rounded
 
 # Labels of the record that say what was running.
 LABELS = (
@@ -54,6 +55,7 @@ class Told:
     both: Sides
     rows: Mapping[str, Finding]
     explanation: Explanation
+    link: Link | None
     changes: Sequence[Change]
     breakdowns: Sequence[tuple[str, Breakdown]]
     quality: Sequence[Quality]
@@ -80,7 +82,7 @@ def evidence(told: Told) -> tuple[str, ...]:
     most = told.explanation.most
     if most is None:
         return ()
-    found = []
+    found = [] if told.link is None else [f"{told.link} of the part, by a probe of it alone"]
     tokens = told.rows.get(INPUT_TOKENS)
     if tokens and tokens.seen and most.name in (stages.FIRST_TOKEN, stages.UNATTRIBUTED):
         found.append(f"{_moved(tokens)}: a longer prompt takes longer to read")
@@ -105,7 +107,7 @@ def not_proved(told: Told, before: Run, after: Run) -> tuple[str, ...]:
         )
     elif len(told.changes) > 1:
         found.append("which of the changes made the difference: all of them changed together")
-    found += _of_the_part(told.explanation)
+    found += _of_the_part(told.explanation, told.link)
     if not told.quality:
         found.append("that answers are as good as before: no expected answers, no judge")
     for run, name in ((before, "before"), (after, "after")):
@@ -119,7 +121,9 @@ def not_proved(told: Told, before: Run, after: Run) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _of_the_part(explanation: Explanation) -> list[str]:
+def _of_the_part(explanation: Explanation, link: Link | None) -> list[str]:
+    if link is not None:
+        return [f"what made the {link.name} longer: distance, another route or a queue on it"]
     if explanation.most is None:
         return [f"where a difference comes from: {explanation.why_not}"]
     name = explanation.most.name
@@ -179,9 +183,9 @@ def _difference(found: Any) -> dict[str, Any]:
     if found is None:
         return {"before": None, "after": None, "difference": None, "interval": None}
     return {
-        "before": round(found.before, 6),
-        "after": round(found.after, 6),
-        "difference": round(found.value, 6),
+        "before": rounded(found.before),
+        "after": rounded(found.after),
+        "difference": rounded(found.value),
         "interval": [round(end, 6) for end in found.interval()] if found.known else None,
     }
 

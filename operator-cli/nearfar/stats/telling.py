@@ -118,6 +118,10 @@ def _explained(found: Comparison) -> Iterator[str]:
         yield f"most of it  {told.most.name}: {amount}{share}"
         if told.most.name in stages.MEANING:
             yield f"            ({stages.MEANING[told.most.name]})"
+        if told.also is not None:
+            half = "after first content" if stages.after_first(told.also.name) else "first content"
+            amount = f"{_sign(told.also.value)}{_amount(abs(told.also.value), 'ms')}"
+            yield f"and too     {told.also.name}: {amount}, the largest part of {half}"
     for each in found.evidence:
         yield f"evidence    {each}"
     if told.most is None:

@@ -51,13 +51,13 @@ class Finding:
             "unit": self.unit,
             "requests": list(self.requests),
             "blocks": self.difference.blocks,
-            "before": _rounded(self.difference.before),
-            "after": _rounded(self.difference.after),
-            "difference": _rounded(self.value),
-            "interval": None if low is None else [_rounded(low), _rounded(high)],
+            "before": rounded(self.difference.before),
+            "after": rounded(self.difference.after),
+            "difference": rounded(self.value),
+            "interval": None if low is None else [rounded(low), rounded(high)],
             "confidence": CONFIDENCE,
             "p_corrected": round(self.p, 6),
-            "smallest_seen": _rounded(self.smallest_seen),
+            "smallest_seen": rounded(self.smallest_seen),
             "verdict": self.word,
         }
 
@@ -91,5 +91,6 @@ def _finding(one: Measured, p: float, size: int) -> Finding:
     return Finding(one.name, one.unit, found, p, smallest, word, one.requests)
 
 
-def _rounded(value: float | None) -> float | None:
+def rounded(value: float | None) -> float | None:
+    """For JSON, which has no number for what is not one."""
     return None if value is None or value != value else round(value, 6)

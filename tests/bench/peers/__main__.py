@@ -4,8 +4,9 @@
     just bench-peers --generators [--pairs 10]
 
 Every peer has an environment of its own; the same client puts the same load on all of them in
-turns, at 1, 8, 32 and 64 streams and at saturation. The direct call has no key to check; nearfar
-and LiteLLM check one, and nearfar looks its cache up and keeps the answer. With --generators it is
+turns, at 1, 8, 32 and 64 streams and at saturation. The direct call and vllm-router have no key to
+check; nearfar and LiteLLM check one, and nearfar looks its cache up and keeps the answer.
+`edge-gated` has the gate as a process of its own between edge and upstream. With --generators it is
 the load generator that stands beside others, on one server.
 """
 
@@ -28,7 +29,7 @@ from ..processes import Processes
 from ..targets import Setup, Targets
 from . import generators, tables
 
-PEERS = ("direct", "edge", "vllm-router", "litellm")
+PEERS = ("direct", "edge", "edge-gated", "vllm-router", "litellm")
 LEVELS = (1, 8, 32, 64)
 
 
@@ -38,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     folder = here().private / "bench"
     folder.mkdir(parents=True, exist_ok=True)
     if given.generators:
-        return generators.main(folder, given.pairs, as_json=given.json)
+        return generators.main(folder, given.pairs, given.rival, as_json=given.json)
     found = _run(folder, given)
     text = tables.markdown(found)
     if given.update is not None:
@@ -65,6 +66,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--generators", action="store_true", help="the load generator beside others"
     )
+    parser.add_argument("--rival", choices=generators.RIVALS, help="default: both, one by one")
     parser.add_argument("--pairs", type=int, default=10, help="pairs of runs with each of them")
     return parser
 

@@ -36,6 +36,7 @@ from ..processes import NotAvailable, Processes
 
 RATE_PER_S, REQUESTS, WORDS = 10, 60, 64
 NARROW = (0.95, 1.05)
+RIVALS = ("vllm bench serve", "GuideLLM")
 _BENCH_SERVE = """
 from vllm.benchmarks.serve import add_cli_args, main
 from vllm.utils.argparse_utils import FlexibleArgumentParser
@@ -165,7 +166,7 @@ class GuideLlm:
         return Medians(ttft["count"], ttft["median"], tpot["median"])
 
 
-def main(folder: Path, pairs: int, *, as_json: bool) -> int:
+def main(folder: Path, pairs: int, only: str | None, *, as_json: bool) -> int:
     """Measure and print. Returns 1 where a generator is missing."""
     machine = report.machine()
     rivals, missing = _rivals(folder)
@@ -176,7 +177,11 @@ def main(folder: Path, pairs: int, *, as_json: bool) -> int:
     processes = Processes(folder / "logs")
     try:
         url = fake(processes)
-        found = [_against(rival, url, own, pairs, folder / "generators.json") for rival in rivals]
+        found = [
+            _against(rival, url, own, pairs, folder / "generators.json")
+            for rival in rivals
+            if only in (None, rival.name)
+        ]
     finally:
         processes.stop()
     result = {"machine": machine, "pairs": pairs, "rows": found, "missing": missing}

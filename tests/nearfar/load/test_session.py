@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import resource
 import signal
 import socket
 import time
@@ -322,3 +323,18 @@ def test_the_file_is_the_same_json_that_the_page_says(
     assert ["header", "request", "request", "end"] == [line["kind"] for line in lines]
     assert {"httptools", "uvloop"} == run.header.machine["libraries"].keys()
     assert not {"prompt", "answer"} & lines[1].keys()
+
+
+def test_a_stalled_server_gets_as_many_connections_as_are_due(tmp_path: Path) -> None:
+    """More than a process usually may have open; none of them waits for another."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (150, hard))
+    try:
+        with UpstreamThread(Script(first_content_ms=1500)) as upstream:
+            upstream.enqueue(PACED)
+            arrivals = Arrivals(process="constant", rate_per_s=400, requests=200)
+            run = measured(upstream.url, tmp_path, plan(arrivals=arrivals))
+            assert upstream.server.peak_active > 150
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert 200 == len(run.good)

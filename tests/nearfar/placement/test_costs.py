@@ -134,7 +134,9 @@ def test_the_table_says_where_the_decision_turns() -> None:
     )
     text = "\n".join(ways_table.turning(seen(edge_probe=probed(100.0))))
     assert "from 25% cached answers on" in text
-    assert "gains nothing" in "\n".join(ways_table.turning(seen(gpu=way(4.0))))
+    assert "1.00 ms farther at this edge than on the box" in "\n".join(
+        ways_table.turning(seen(gpu=way(4.0)))
+    )
     assert [] == ways_table.turning(seen(gpu=None))
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+import http.server
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -79,7 +82,7 @@ def test_it_prints_the_two_distances_and_what_placements_cost(
     assert lines[2].startswith("user to edge, one round trip")
     assert lines[3].startswith("edge to gpu-mock, one round trip")
     assert "not available" not in lines[2] + lines[3]
-    assert "on the network, sums of medians" in out
+    assert "small questions, sums of medians" in out
     (cached,) = [line for line in lines if line.startswith("cached answer, new connection")]
     assert 3 == cached.count(" ms")
 
@@ -127,11 +130,17 @@ def test_an_upstream_that_the_edge_has_not_is_told(run: Run, at: tuple[str, ...]
 
 
 @pytest.mark.parametrize("option", ["--endpoint", "--gpu", "--container"])
-def test_a_dead_address_is_one_line_and_code_3(run: Run, at: tuple[str, ...], option: str) -> None:
+def test_a_dead_address_is_one_line_and_code_3_and_what_was_measured_before_is_shown(
+    run: Run, at: tuple[str, ...], option: str
+) -> None:
     code, out, err = run(*at, option, f"http://127.0.0.1:{free_port()}")
-    assert (3, "") == (code, out)
-    said = [line for line in err.splitlines() if "Nothing answers at" in line]
-    assert 1 == len(said)
+    assert 3 == code
+    assert 1 == len([line for line in err.splitlines() if "Nothing answers at" in line])
+    if option == "--endpoint":
+        assert "" == out
+    else:
+        assert "user to edge, one round trip" in out
+        assert "not available: Nothing answers at" in out
 
 
 @pytest.mark.parametrize(
@@ -267,3 +276,31 @@ def test_an_interrupt_keeps_what_was_measured(stack: tuple[str, str], tmp_path: 
     assert "what was measured is kept" in err
     document: Any = json.loads(out)
     assert 0 < len(document["vantages"][0]["edge"]["trips"]) < 2000
+
+
+def test_what_another_place_saw_is_fetched_from_an_address(
+    run: Run, at: tuple[str, ...], tmp_path: Path
+) -> None:
+    _, out, _ = run(*at, "--json")
+    (tmp_path / "tokyo.json").write_text(out)
+    handler = functools.partial(_Quiet, directory=str(tmp_path))
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    url = f"http://127.0.0.1:{server.server_address[1]}"
+    try:
+        code, out, _ = run(*at, "--from", f"tokyo={url}/tokyo.json")
+        assert 0 == code
+        assert "from tokyo" in out.splitlines()
+        code, _, err = run(*at, "--from", f"tokyo={url}/absent.json")
+        assert (1, True) == (code, "answered 404" in err)
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+    assert 3 == run(*at, "--from", f"tokyo={url}/tokyo.json")[0]
+
+
+class _Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *args: object) -> None:
+        """Say nothing."""

@@ -89,7 +89,7 @@ def test_the_placements_stand_side_by_side(whole: Recording) -> None:
     ]
     name = "cached answer, all cold"
     (cached,) = [line.removeprefix(name) for line in lines if line.startswith(name)]
-    assert ["40.0 s", "1.00 s", "4.00 ms"] == [
+    assert ["40.0 s", "1.00 s", "5.50 ms"] == [
         word.strip() for word in cached.split("  ") if word.strip()
     ]
 
@@ -157,3 +157,9 @@ def test_a_picture_of_nothing_is_drawn_too(tmp_path: Path) -> None:
 def test_a_picture_that_cannot_be_written_is_told(tmp_path: Path, name: str, said: str) -> None:
     with pytest.raises(BadInput, match=said):
         picture.draw([Panel("x", ())], tmp_path / name, "")
+
+
+def test_a_pods_steps_are_told_in_the_whole_seconds_that_they_have() -> None:
+    lines = views.table(measured(start("pod", "cold", 0, 0, 57_000)))
+    assert "  step 0                                 0 s (0 s to 0 s seen, n=1)" in lines
+    assert "  together                               57 s (57 s to 57 s seen, n=1)" in lines

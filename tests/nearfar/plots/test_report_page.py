@@ -13,6 +13,8 @@ from fakes.made_run import Making, made
 from nearfar.plots import palette, report
 from nearfar.runs import Load
 
+# The first run fetches the browser.
+pytestmark = pytest.mark.timeout(300)
 # A label is whatever somebody called a run: markup, quotes, mathematics, another script.
 WILD = '<script>window.pwned=1</script><img src=x onerror="window.pwned=2"> & "$\\frac{1}{2}$" 日本'
 DESK, PHONE = 1100, 390

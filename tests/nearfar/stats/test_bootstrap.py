@@ -95,6 +95,15 @@ def test_blocks_without_answers_on_a_side_are_left_out_of_pairs() -> None:
     assert BLOCKS - 1 == difference(before, after, paired=True).blocks
 
 
+def test_pairs_without_a_block_in_common_give_no_interval() -> None:
+    before, after = drawn(1), drawn(2)
+    before.sums[::2], before.counts[::2] = 0.0, 0.0
+    after.sums[1::2], after.counts[1::2] = 0.0, 0.0
+    found = difference(before, after, paired=True)
+    assert (0, False) == (found.blocks, found.known)
+    assert after.mean - before.mean == pytest.approx(found.value)
+
+
 @pytest.mark.parametrize("paired", [True, False])
 def test_too_few_blocks_give_no_interval(paired: bool) -> None:
     few = difference(

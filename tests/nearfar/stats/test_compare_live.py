@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -12,7 +17,7 @@ import pytest
 
 from fakes.script import Script
 from fakes.upstream import UpstreamThread
-from nearfar import runs
+from nearfar import checkout, runs
 
 Call = Callable[..., Any]
 # Far more than a busy machine makes of itself.
@@ -138,6 +143,30 @@ def test_a_dead_endpoint_is_code_3_and_one_line(
     ran = run("compare", before.url, "http://127.0.0.1:9", *asked, "--model", "mock")
     assert 3 == ran.code
     assert 2 == len(ran.err.splitlines())
+
+
+@pytest.mark.parametrize("asked_first", [4, 60], ids=["at once", "in the middle"])
+def test_ctrl_c_keeps_what_was_measured_and_ends_with_130(
+    before: UpstreamThread, after: UpstreamThread, tmp_path: Path, asked_first: int
+) -> None:
+    words = ("--requests", "4000", "--rounds", "400", "--api-key", "k", "--no-record")
+    argv = [sys.executable, "-m", "nearfar", "compare", before.url, after.url, *words]
+    with subprocess.Popen(
+        [*argv, "--model", "mock", "--out", str(tmp_path)],
+        env=os.environ | {"PYTHONPATH": checkout.python_path(checkout.here())},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as started:
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and len(before.requests) < asked_first:
+            time.sleep(0.02)
+        started.send_signal(signal.SIGINT)
+        _, err = started.communicate(timeout=60)
+    assert 130 == started.returncode, err
+    assert "Traceback" not in err
+    assert "kept as" in err
+    assert all("interrupted" == found.end.reason for found in kept(tmp_path) if found.end)
 
 
 def test_a_file_beside_an_address_is_bad_input(run: Call, before: UpstreamThread) -> None:

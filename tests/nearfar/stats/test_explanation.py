@@ -10,7 +10,7 @@ from fakes.made_run import PARTS, Making, made
 from nearfar.runs import Run
 from nearfar.stats import stages
 from nearfar.stats.comparison import Comparison, Options, compared
-from nearfar.stats.explanation import NO_RECORDS, NOTHING_FELT
+from nearfar.stats.explanation import NO_RECORDS, NOT_ENOUGH, NOTHING_FELT
 
 TURNS: Mapping[str, str] = {"interleaved": "pair-1"}
 
@@ -48,6 +48,13 @@ def test_nothing_is_named_where_nothing_moved() -> None:
     found = sides().explanation
     assert found.most is None
     assert NOTHING_FELT == found.why_not
+
+
+def test_too_few_blocks_name_nothing_and_say_so() -> None:
+    few = {"blocks": 7, "drift_seed": 9}
+    found = pair(Making(seed=1, **few), Making(seed=2, **few, more={"look_up": 50.0}))  # type: ignore[arg-type]
+    assert (None, NOT_ENOUGH) == (found.explanation.most, found.explanation.why_not)
+    assert any("7 blocks are too few" in line for line in found.not_proved)
 
 
 def test_nothing_is_named_without_the_edges_record() -> None:

@@ -1,0 +1,1 @@
+"""Puts a delay somewhere into the stack, and asks the comparison where it lies."""
