@@ -117,6 +117,7 @@ def _edge(given: Given, routes: Routes, parts: inside.Inside) -> Edge:
             upstream_key=given.credentials.upstream_key,
             gate_secret=given.credentials.gate_secret,
             key_secret=given.credentials.edge_key_secret,
+            key_secret_previous=given.credentials.edge_key_secret_previous,
             collector_token=given.credentials.collector_token if parts.monitoring else None,
             engine_ready=parts.engine.ready,
             storage_class=given.settings.serving.storage_class,
