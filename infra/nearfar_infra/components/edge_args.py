@@ -23,7 +23,7 @@ class EdgeArgs:
 
     An edge outside the cluster forwards to `public_url`. One inside is reached there itself
     (flows.CLIENTS), and forwards to the Service of the model. `namespace` and `storage_class` are
-    for that one. `collector_token` None: no monitoring.
+    for that one.
     """
 
     namespace: pulumi.Input[str] | None
@@ -35,7 +35,6 @@ class EdgeArgs:
     gate_secret: pulumi.Input[str]
     key_secret: pulumi.Input[str]
     key_secret_previous: pulumi.Input[str]
-    collector_token: pulumi.Input[str] | None
     engine_ready: pulumi.Input[str]
     storage_class: str = names.STORAGE_CLASS
 

@@ -76,7 +76,6 @@ def declare(target: str, after: Callable[[Edge], object] = lambda _: None, **mor
                 gate_secret=secret("gate-secret"),
                 key_secret=secret("key-secret"),
                 key_secret_previous=secret("key-secret-previous"),
-                collector_token=None,
                 engine_ready="ready",
             ),
         )
