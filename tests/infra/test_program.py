@@ -82,6 +82,17 @@ def test_the_token_reaches_the_provider_and_the_check_and_nothing_else(name: str
     assert {"pulumi:providers:linode", "nearfar:index:FirewallsAttached"} == holders
 
 
+def test_the_provider_puts_the_version_of_the_api_behind_its_address_itself() -> None:
+    provider = whole.kind("smallest").typed("providers:linode")[0].inputs
+    assert ("https://api.linode.com", "v4") == (provider["url"], provider["apiVersion"])
+    check = whole.kind("smallest").typed(":FirewallsAttached")[0].inputs
+    assert "https://api.linode.com/v4" == check["api"]
+
+
+def test_the_look_at_the_firewalls_can_be_left_out() -> None:
+    assert not whole.whole({"firewallCheck": "false"}).typed(":FirewallsAttached")
+
+
 @pytest.mark.fault(27)
 def test_everything_inside_goes_before_what_waits_for_its_volumes() -> None:
     order = [one.type.rpartition(":")[2] for one in whole.kind("smallest").resources]
