@@ -31,6 +31,7 @@ class Told:
     upstream: str
     upstream_key: str = field(repr=False)
     key_secret: str = field(repr=False)
+    key_secret_previous: str = field(repr=False)
     gate_secret: str = field(repr=False)
     store: str = field(repr=False)
     environment: str
@@ -45,6 +46,7 @@ class Told:
             "upstream_keys": json.dumps({UPSTREAM: self.upstream_key}),
             "upstream_host": _origin(self.upstream),
             "key_secret": self.key_secret,
+            "key_secret_previous": self.key_secret_previous,
             "gate_secret": self.gate_secret,
             "store": self.store,
             "environment": self.environment,

@@ -149,7 +149,12 @@ _EDGE = (
     Field("guardrails", "string", "Rules for requests and answers at the edge.", "none@1"),
 )
 _SOURCES = (
-    Field("linodeApi", "string", "Address of Linode's API.", "https://api.linode.com/v4"),
+    Field(
+        "linodeApi",
+        "string",
+        "Address of Linode's API, its version included.",
+        "https://api.linode.com/v4",
+    ),
     Field("firewallCheck", "boolean", "Ask Linode at the end whether both firewalls hold.", True),
     Field("mirror", "string", "http(s)://host/path that holds every chart and image (air-gapped)."),
     Field("pins", "string", "File with the images' digests, beside Pulumi.yaml.", "pins.toml"),

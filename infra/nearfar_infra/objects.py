@@ -48,10 +48,24 @@ def declare(name: str, manifest: Mapping[str, Any], opts: ResourceOptions) -> An
     """Declare one object; a kind that is not Kubernetes' own becomes a CustomResource."""
     kind = (manifest["apiVersion"], manifest["kind"])
     fields = {key: value for key, value in manifest.items() if key not in ("apiVersion", "kind")}
-    made = _CLASSES.get(kind)
+    made, opts = _CLASSES.get(kind), ResourceOptions.merge(opts, _named_by_content(manifest))
     if made is None:
         return CustomResource(name, api_version=kind[0], kind=kind[1], opts=opts, **fields)
     return made(name, opts=opts, **{_RENAMED.get(key, key): value for key, value in fields.items()})
+
+
+def _named_by_content(manifest: Mapping[str, Any]) -> ResourceOptions:
+    """What is named by a hash of its content comes back to an old name when a change is taken back.
+
+    If the change failed before the old one was deleted, that deletion is still to be done, and
+    would hit the new one of the same name. So a Job goes before its replacement comes, and an
+    unchangeable map, which running pods still mount, stays until its namespace goes.
+    """
+    if manifest["kind"] == "Job":
+        return ResourceOptions(delete_before_replace=True)
+    if manifest["kind"] == "ConfigMap" and manifest.get("immutable"):
+        return ResourceOptions(retain_on_delete=True)
+    return ResourceOptions()
 
 
 def named(resource: Any) -> pulumi.Output[str]:

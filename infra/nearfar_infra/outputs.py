@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import pulumi
+
 from nearfar_infra.components.cluster import Cluster
 from nearfar_infra.components.credentials import Credentials
 from nearfar_infra.components.edge import Edge
@@ -36,26 +38,36 @@ class Outputs:
     ) -> Outputs:
         found: dict[str, Any] = {
             "gpuUrl": routes.url,
-            "upstreamKey": credentials.upstream_key,
-            "keySecret": credentials.edge_key_secret,
+            "upstreamKey": _secret(credentials.upstream_key),
+            "keySecret": _secret(credentials.edge_key_secret),
             "model": settings.serving.spec.served_name,
             "region": settings.cluster.region,
             "clusterId": cluster.cluster_id,
             "kubeconfig": cluster.kubeconfig,
         }
         if edge is not None:
-            found |= {"chatUrl": edge.url, "firstApiKey": edge.first_key}
+            found |= {"chatUrl": edge.url, "firstApiKey": _secret(edge.first_key)}
         if parts.monitoring is not None:
             found |= {
                 "dashboards": parts.monitoring.dashboards,
-                "grafanaPassword": credentials.grafana,
+                "grafanaPassword": _secret(credentials.grafana),
             }
         return cls(found | {"tryNext": _try_next(with_edge=edge is not None)})
 
 
+def _secret(value: pulumi.Output[str]) -> pulumi.Output[str]:
+    """Mark what the engine may not have marked yet, as in a preview."""
+    marked: pulumi.Output[str] = pulumi.Output.secret(value)
+    return marked
+
+
 def _try_next(*, with_edge: bool) -> list[str]:
     """Commands that work with the stack as it is; no secret stands in them."""
-    inside = ["nearfar doctor --deploy", "nearfar cost", "nearfar leftovers"]
-    if not with_edge:
-        return inside
-    return ['nearfar chat --stack . "Why is the sky blue?"', *inside]
+    stack = pulumi.get_stack()
+    ask = [f'./nearfar chat --stack {stack} "Why is the sky blue?"'] if with_edge else []
+    kubeconfig = "pulumi stack output kubeconfig --show-secrets"
+    return [
+        *ask,
+        f"cd infra && {kubeconfig} --stack {stack} > ../.nearfar/kubeconfig",
+        f"./nearfar cost --stack {stack}",
+    ]

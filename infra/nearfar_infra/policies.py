@@ -170,7 +170,7 @@ def _monitoring(_: Settings) -> Iterator[Allow]:
     here = names.MONITORING
     yield from _within(here, "Prometheus, Grafana and the exporters ask each other")
     yield Allow("to-api-server", here, "out", API_SERVER, _API, "what there is to watch is listed")
-    yield Allow("to-nodes", here, "out", NODES, (10250, 9100), "kubelets and node exporters")
+    yield Allow("to-nodes", here, "out", NODES, (10250,), "kubelets")
     for name, ports in _WATCHED.items():
         yield Allow(f"to-{name}", here, "out", Pods(name), ports, "metrics")
         yield Allow("from-prometheus", name, "in", Pods(here), ports, "metrics")

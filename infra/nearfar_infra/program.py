@@ -36,7 +36,9 @@ def program(settings: Settings, sources: Sources, token: str) -> Outputs:
     """
     sources.require(settings.parts)
     secret = pulumi.Output.secret(token)
-    provider = linode.Provider("linode", token=secret, url=settings.linode_api)
+    # The provider puts the version behind the address by itself.
+    address, _, version = settings.linode_api.rpartition("/")
+    provider = linode.Provider("linode", token=secret, url=address, api_version=version)
     at_linode = ResourceOptions(providers=[provider])
     credentials = Credentials("credentials", CredentialsArgs(settings.key_generation))
     cluster = Cluster("cluster", ClusterArgs(settings.cluster), at_linode)
@@ -117,7 +119,7 @@ def _edge(given: Given, routes: Routes, parts: inside.Inside) -> Edge:
             upstream_key=given.credentials.upstream_key,
             gate_secret=given.credentials.gate_secret,
             key_secret=given.credentials.edge_key_secret,
-            collector_token=given.credentials.collector_token if parts.monitoring else None,
+            key_secret_previous=given.credentials.edge_key_secret_previous,
             engine_ready=parts.engine.ready,
             storage_class=given.settings.serving.storage_class,
         ),

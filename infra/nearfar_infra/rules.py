@@ -119,7 +119,10 @@ _CHECKS: dict[str, tuple[Callable[[object], bool], str]] = {
     ),
     "edgeReplicas": _between(1, 100),
     "tenant": _like(_NAME, "must be letters, digits and . _ -"),
-    "linodeApi": (_is_url, "must be a web address without a query"),
+    "linodeApi": _like(
+        re.compile(r"https?://[^\s?#]+/v4(beta)?"),
+        "must be a web address that ends in /v4 or /v4beta",
+    ),
     "mirror": (_is_url, "must be a web address without a query"),
 }
 

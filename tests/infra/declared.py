@@ -65,7 +65,7 @@ class Recorder(Mocks):
 
 
 _OWN = {
-    "nearfar:index:RandomSecret": {"value": SECRET},
+    "nearfar:index:RandomSecret": {"value": SECRET, "previous": ""},
     "nearfar:index:ApiKey": {"key": f"nf_{SECRET}"},
     "nearfar:index:AkamaiApp": {"url": "https://edge.example", "component": "c0ffee"},
     "nearfar:index:EdgeImage": {"reference": f"registry.example/team/edge@sha256:{'e' * 64}"},

@@ -47,7 +47,7 @@ WRONG: dict[str, str] = {
     "edgeRegistry": "no registry at all",
     "edgeReplicas": "0",
     "tenant": "two words",
-    "linodeApi": "api.linode.com",
+    "linodeApi": "https://api.linode.com",
     "mirror": "mirror.example/nearfar",
     "snapshotImage": "docker.io/vllm/vllm-openai:latest",
 }

@@ -25,6 +25,8 @@ FOREIGN = (
 )
 DEFAULT = str(FIELDS["kubernetesVersion"].default)
 DIGEST = re.compile(r"[^\s@]+@sha256:[0-9a-f]{64}")
+# What a pod of the level "restricted" may mount.
+ALLOWED_VOLUMES = {"configMap", "emptyDir", "persistentVolumeClaim", "projected", "secret"}
 every = pytest.mark.parametrize("name", whole.KINDS)
 
 
@@ -67,6 +69,8 @@ def test_only_known_kinds_go_unchecked(name: str) -> None:
 def test_every_object_is_named_and_belongs_to_the_project(name: str) -> None:
     for made in objects(whole.kind(name)):
         assert made["metadata"]["name"], made["kind"]
+        if made["kind"] in ("CustomResourceDefinition", "SpinAppExecutor"):
+            continue  # SpinKube's own, made as its release makes them
         labels = made["metadata"].get("labels", {})
         assert names.PROJECT == labels.get("app.kubernetes.io/part-of"), made["metadata"]["name"]
 
@@ -104,18 +108,51 @@ def test_no_service_is_called_vllm(name: str) -> None:
     assert "vllm" not in services
 
 
+def enforced(program: Program) -> dict[str, str]:
+    """Namespace → the level of pod security that the API server holds its pods to."""
+    label = "pod-security.kubernetes.io/enforce"
+    spaces = program.all("Namespace")
+    return {made.called: made.inputs["metadata"]["labels"][label] for made in spaces}
+
+
 @every
-def test_no_pod_is_privileged_or_root_or_writes_its_root(name: str) -> None:
-    for made, template in whole.pods(whole.kind(name)):
-        spec = template["spec"]
+def test_pods_of_ours_meet_the_strictest_level_and_the_server_holds_them_to_it(name: str) -> None:
+    program = whole.kind(name)
+    levels = enforced(program)
+    for made, template in whole.pods(program):
+        spec, called = template["spec"], made["metadata"]["name"]
+        if "privileged" == levels[made["metadata"]["namespace"]]:
+            assert "snapshot" == name or names.SERVING != made["metadata"]["namespace"]
+            continue
+        assert spec["securityContext"]["runAsNonRoot"] is True, called
+        assert "RuntimeDefault" == spec["securityContext"]["seccompProfile"]["type"], called
+        assert not {"hostNetwork", "hostPID", "hostIPC"} & set(spec), called
+        for volume in spec.get("volumes", ()):
+            assert {*volume} - {"name"} <= ALLOWED_VOLUMES, called
         for container in (*spec["containers"], *spec.get("initContainers", ())):
             security = container["securityContext"]
-            called = f"{made['metadata']['name']}/{container['name']}"
             assert {"drop": ["ALL"]} == security["capabilities"], called
             assert security["allowPrivilegeEscalation"] is False, called
             assert security["readOnlyRootFilesystem"] is True, called
-        assert spec["securityContext"]["runAsNonRoot"] is True, made["metadata"]["name"]
-        assert "RuntimeDefault" == spec["securityContext"]["seccompProfile"]["type"]
+            assert not [port for port in container.get("ports", ()) if "hostPort" in port], called
+
+
+@pytest.mark.parametrize(
+    ("name", "namespace", "level"),
+    [
+        ("smallest", names.SERVING, "restricted"),
+        ("smallest", names.STORE, "restricted"),
+        ("smallest", names.INGRESS, "baseline"),
+        ("smallest", names.GPU_OPERATOR, "privileged"),
+        ("edge beside the model", names.EDGE, "restricted"),
+        ("edge under spinkube", names.EDGE, "baseline"),
+        ("snapshot", names.SERVING, "privileged"),
+    ],
+)
+def test_a_namespace_lets_pods_go_as_far_as_they_must(
+    name: str, namespace: str, level: str
+) -> None:
+    assert level == enforced(whole.kind(name))[namespace]
 
 
 @every

@@ -86,6 +86,7 @@ ALLOWED: Sequence[tuple[str, Pod | Outside, Pod | Outside, int | str]] = (
     ("many servers", TRAEFIK, pod(names.SERVING, "embeddings"), 8000),
     ("many servers", Pod(names.KEDA), PROMETHEUS, 9090),
     ("edge beside the model", TRAEFIK, EDGE, 3000),
+    ("edge under spinkube", TRAEFIK, EDGE, 80),  # a policy counts the pods' port
     ("edge beside the model", EDGE, VLLM, 8000),
     ("edge beside the model", EDGE, COLLECTOR, 4318),
     ("redis elsewhere", VLLM, Outside("203.0.113.80"), 6380),

@@ -11,6 +11,7 @@ from infra.declared import Program, declare
 from nearfar_infra.program import program
 
 TOKEN = "canary-linode-token"
+SNAPSHOT = f"registry.example/team/vllm-snapshot:v0.32.0@{given.DIGEST}"
 REGISTRY = "registry.example/team/edge"
 
 # One deployment for each kind of thing that can be chosen.
@@ -33,6 +34,7 @@ KINDS: Mapping[str, Mapping[str, str]] = {
     },
     "edge beside the model": {"edgeTarget": "wasmtime", "edgeRegistry": REGISTRY},
     "edge under spinkube": {"edgeTarget": "spinkube", "edgeRegistry": REGISTRY},
+    "snapshot": {"snapshot": "true", "snapshotImage": SNAPSHOT, "imagePrePull": "true"},
     "redis elsewhere": {"redisUrl": "rediss://gate:canary-redis@redis.example:6380/0"},
 }
 

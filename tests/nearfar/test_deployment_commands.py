@@ -330,13 +330,3 @@ def test_a_part_that_is_not_asked_for_is_not_billed() -> None:
     assert {"certificates", "model", "gates' Redis", "metrics", "traces"} == names()
     assert {"certificates", "model", "gates' Redis"} == names(monitoring="false")
     assert "gates' Redis" not in names(redisUrl="rediss://u:p@r.example:6379/0")
-
-
-# Which images.
-
-
-def test_images_are_listed_with_what_is_known_of_them(run: Run) -> None:
-    document = run("images", "--json").document
-    assert any(name.startswith("docker.io/vllm/vllm-openai:") for name in document["images"])
-    lacking = [name for name, digest in document["images"].items() if digest is None]
-    assert (1 if lacking else 0) == run("images").code

@@ -54,6 +54,8 @@ class Cluster(pulumi.ComponentResource):
         self.provider = k8s.Provider(
             f"{name}-api",
             kubeconfig=self.kubeconfig,
+            # Another kubeconfig for the same cluster is no other cluster.
+            cluster_identifier=made.id,
             enable_server_side_apply=True,
             # Pods wait for nodes and nodes' labels: nothing is put in before the pools are there.
             opts=ResourceOptions(parent=self, depends_on=[pool]),

@@ -28,24 +28,26 @@ class CredentialsArgs:
 
 
 class Credentials(pulumi.ComponentResource):
-    """One attribute a secret; each is 43 characters of base64url (256 bits)."""
+    """One attribute a secret; each is 43 characters of base64url (256 bits).
+
+    API keys outlive one generation: the edge takes those of `edge_key_secret_previous` too.
+    """
 
     def __init__(
         self, name: str, args: CredentialsArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__("nearfar:components:Credentials", name, {}, opts)
         made = {
-            key: RandomSecret(
-                f"{name}-{key}", args.generation, pulumi.ResourceOptions(parent=self)
-            ).value
+            key: RandomSecret(f"{name}-{key}", args.generation, pulumi.ResourceOptions(parent=self))
             for key in NAMES
         }
-        self.upstream_key = made["upstream-key"]
-        self.collector_token = made["collector-token"]
-        self.gate_secret = made["gate-secret"]
-        self.edge_key_secret = made["edge-key-secret"]
-        self.redis_gate = made["redis-gate"]
-        self.redis_metrics = made["redis-metrics"]
-        self.redis_operator = made["redis-operator"]
-        self.grafana = made["grafana"]
+        self.upstream_key = made["upstream-key"].value
+        self.collector_token = made["collector-token"].value
+        self.gate_secret = made["gate-secret"].value
+        self.edge_key_secret = made["edge-key-secret"].value
+        self.edge_key_secret_previous = made["edge-key-secret"].previous
+        self.redis_gate = made["redis-gate"].value
+        self.redis_metrics = made["redis-metrics"].value
+        self.redis_operator = made["redis-operator"].value
+        self.grafana = made["grafana"].value
         self.register_outputs({})

@@ -23,7 +23,7 @@ class EdgeArgs:
 
     An edge outside the cluster forwards to `public_url`. One inside is reached there itself
     (flows.CLIENTS), and forwards to the Service of the model. `namespace` and `storage_class` are
-    for that one. `collector_token` None: no monitoring.
+    for that one.
     """
 
     namespace: pulumi.Input[str] | None
@@ -34,7 +34,7 @@ class EdgeArgs:
     upstream_key: pulumi.Input[str]
     gate_secret: pulumi.Input[str]
     key_secret: pulumi.Input[str]
-    collector_token: pulumi.Input[str] | None
+    key_secret_previous: pulumi.Input[str]
     engine_ready: pulumi.Input[str]
     storage_class: str = names.STORAGE_CLASS
 
@@ -46,12 +46,13 @@ def told(
     stack, spec, edge = pulumi.get_stack(), args.spec, args.edge
 
     def made(known: list[str]) -> dict[str, str]:
-        _, at, key, secret, gate, kept = known
+        _, at, key, secret, previous, gate, kept = known
         return Told(
             spec=spec,
             upstream=at,
             upstream_key=key,
             key_secret=secret,
+            key_secret_previous=previous,
             gate_secret=gate,
             store=kept,
             environment=stack,
@@ -60,8 +61,8 @@ def told(
             deadline_ms=deadline_ms,
         ).variables()
 
-    given = (args.engine_ready, upstream, args.upstream_key, args.key_secret, args.gate_secret)
-    return Output.secret(Output.all(*given, store).apply(made))
+    keys = (args.upstream_key, args.key_secret, args.key_secret_previous, args.gate_secret)
+    return Output.secret(Output.all(args.engine_ready, upstream, *keys, store).apply(made))
 
 
 def fingerprint(

@@ -19,6 +19,9 @@ RESOLVER = "acme"
 # The chart sets the other label of names.selector("traefik") itself.
 _OURS = {"app.kubernetes.io/part-of": names.PROJECT}
 SECURE_PORT = "websecure"
+# A stream lasts as long as its answer. Go counts the reading of a request until its answer ends
+# (golang/go 18447), so Traefik's own 60 s would cut every longer stream.
+TIMEOUTS = {"readTimeout": "3600s", "writeTimeout": "0s", "idleTimeout": "300s"}
 CLAIM = "acme"
 DNS_SECRET = "dns-01"  # noqa: S105 - the name of a Secret
 
@@ -97,14 +100,7 @@ def _ports() -> dict[str, Any]:
             "expose": {"default": True},
             "http": {"tls": {"enabled": True, "certResolver": RESOLVER}},
             "proxyProtocol": trusted,
-            # A stream lasts as long as its answer: nothing ends it, and a request's body is short.
-            "transport": {
-                "respondingTimeouts": {
-                    "readTimeout": "60s",
-                    "writeTimeout": "0s",
-                    "idleTimeout": "300s",
-                }
-            },
+            "transport": {"respondingTimeouts": TIMEOUTS},
         },
     }
 

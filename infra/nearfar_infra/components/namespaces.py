@@ -13,8 +13,10 @@ from nearfar_infra.objects import declare, named
 from nearfar_infra.peers import Allow
 from nearfar_infra.settings import Settings
 
-# What Kubernetes itself refuses in a namespace. GPU drivers and node exporters need the host.
+# How far the API server lets pods go in a namespace. GPU drivers and node exporters need the host;
+# charts' pods, and those that an operator makes, are not ours to promise the strictest for.
 _PRIVILEGED = (names.GPU_OPERATOR, names.MONITORING)
+_RESTRICTED = (names.SERVING, names.STORE, names.EDGE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +60,19 @@ class Namespaces(pulumi.ComponentResource):
 
 
 def level(called: str, settings: Settings) -> str:
-    """The level of pod security: vLLM's snapshot needs CRIU, and that needs the host."""
-    snapshot = called == names.SERVING and settings.serving.snapshot
-    return "privileged" if snapshot or called in _PRIVILEGED else "baseline"
+    """The level of pod security (kubernetes.io, "Pod Security Standards") of a namespace.
+
+    vLLM's snapshot needs CRIU, and that needs the host.
+    """
+    if called in _PRIVILEGED or (called == names.SERVING and settings.serving.snapshot):
+        return "privileged"
+    by_operator = called == names.EDGE and settings.edge.target == "spinkube"
+    return "restricted" if called in _RESTRICTED and not by_operator else "baseline"
 
 
-def namespace(called: str, level: str) -> dict[str, Any]:
-    """The namespace; the API server enforces the level of pod security that its label names."""
-    labels = names.labels("namespace") | {"pod-security.kubernetes.io/enforce": level}
+def namespace(called: str, pod_security: str) -> dict[str, Any]:
+    """The namespace; the API server refuses pods beyond the level that its label names."""
+    labels = names.labels("namespace") | {"pod-security.kubernetes.io/enforce": pod_security}
     return {
         "apiVersion": "v1",
         "kind": "Namespace",

@@ -48,8 +48,12 @@ def values(storage_class: str, cluster: str, mirror: str | None) -> Manifest:
         "prometheusOperator": {"nodeSelector": _cpu()},
         "prometheus": {"prometheusSpec": _prometheus(storage_class, cluster)},
         "kube-state-metrics": {"nodeSelector": _cpu()},
-        # On every node, those with a GPU too.
-        "prometheus-node-exporter": {"tolerations": [{"operator": "Exists"}]},
+        # On every node, those with a GPU too. Not on the node's own address: its private network is
+        # shared with other customers of the region, and the nodes' firewall has 9100 closed.
+        "prometheus-node-exporter": {
+            "hostNetwork": False,
+            "tolerations": [{"operator": "Exists"}],
+        },
         "grafana": _grafana(),
     } | {part: {"enabled": False} for part in _NOT_OURS}
     if mirror is not None:
@@ -115,7 +119,11 @@ def secret(namespace: pulumi.Input[str], password: pulumi.Input[str]) -> Manifes
     return {
         "apiVersion": "v1",
         "kind": "Secret",
-        "metadata": {"name": GRAFANA_SECRET, "namespace": namespace},
+        "metadata": {
+            "name": GRAFANA_SECRET,
+            "namespace": namespace,
+            "labels": names.labels("grafana"),
+        },
         "stringData": {"user": "admin", "password": pulumi.Output.secret(password)},
     }
 

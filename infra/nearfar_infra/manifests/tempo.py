@@ -52,7 +52,8 @@ def objects(namespace: pulumi.Input[str], image: str, storage_class: str) -> dic
     return {
         "configuration": _config_map(meta, {"tempo.yaml": configuration()}),
         "source": _config_map(
-            meta | {"name": "tempo-source", "labels": {"grafana_datasource": "1"}},
+            meta
+            | {"name": "tempo-source", "labels": {**names.labels(NAME), "grafana_datasource": "1"}},
             {"tempo.yaml": _source()},
         ),
         "service": {

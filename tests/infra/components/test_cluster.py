@@ -79,6 +79,12 @@ def test_the_provider_gets_the_kubeconfig_as_text_and_as_a_secret() -> None:
 
 
 @pytest.mark.fault(25)
+def test_another_kubeconfig_for_the_same_cluster_replaces_nothing() -> None:
+    provider = cluster().typed("providers:kubernetes")[0]
+    assert CLUSTER_ID == provider.inputs["clusterIdentifier"]
+
+
+@pytest.mark.fault(25)
 def test_a_preview_goes_through_while_the_cluster_is_unknown() -> None:
     made = cluster(preview=True)
     assert ["cluster-api"] == [one.name for one in made.typed("providers:kubernetes")]

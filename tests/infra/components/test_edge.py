@@ -17,16 +17,28 @@ from nearfar.checkout import here
 from nearfar_infra.components.edge import Edge, EdgeArgs
 from nearfar_infra.components.first_answer import FirstAnswer, FirstAnswerArgs
 
-SECRETS = {"upstream-key": "u" * 43, "gate-secret": "g" * 43, "key-secret": "k" * 43}
+SECRETS = {
+    "upstream-key": "u" * 43,
+    "gate-secret": "g" * 43,
+    "key-secret": "k" * 43,
+    "key-secret-previous": "o" * 43,
+}
 # What the plugin would answer.
 MADE = {
     "nearfar:index:AkamaiApp": {"url": "https://app.example", "component": "c0ffee"},
     "nearfar:index:ApiKey": {"key": "nf_first.key"},
     "nearfar:index:EdgeImage": {"reference": "registry.example/acme/edge@sha256:" + "a" * 64},
     "nearfar:index:SpinArtifact": {"reference": "registry.example/acme/edge:c0ffee"},
-    "nearfar:index:RandomSecret": {"value": "p" * 43},
+    "nearfar:index:RandomSecret": {"value": "p" * 43, "previous": ""},
     "nearfar:index:FirstAnswer": {"answer": "Hello."},
 }
+SETTINGS_OF_THE_SECRET = (
+    "key_secret",
+    "key_secret_previous",
+    "upstream_keys",
+    "gate_secret",
+    "store",
+)
 TARGETS = {
     "akamai-functions": {},
     "wasmtime": {"edgeRegistry": "registry.example/acme/edge"},
@@ -63,7 +75,7 @@ def declare(target: str, after: Callable[[Edge], object] = lambda _: None, **mor
                 upstream_key=secret("upstream-key"),
                 gate_secret=secret("gate-secret"),
                 key_secret=secret("key-secret"),
-                collector_token=None,
+                key_secret_previous=secret("key-secret-previous"),
                 engine_ready="ready",
             ),
         )
@@ -90,6 +102,7 @@ def test_an_app_on_akamai_functions_gets_settings_that_an_edge_takes() -> None:
     found_at = (upstream.scheme, upstream.authority, upstream.kind)
     assert ("https", "model.example", "vllm") == found_at
     assert {"gpu": SECRETS["upstream-key"]} == dict(found.upstream_keys)
+    assert (SECRETS["key-secret"], SECRETS["key-secret-previous"]) == found.key_secrets
     assert "qwen2.5-7b-instruct" in found.routes.models
     assert ["default"] == app.inputs["labels"]
 
@@ -193,4 +206,4 @@ def test_no_secret_stands_in_the_spin_app() -> None:
     shown = str(app.inputs["spec"])
     assert not [secret for secret in SECRETS.values() if secret in shown]
     from_secret = {one["name"] for one in app.inputs["spec"]["variables"] if "valueFrom" in one}
-    assert {"key_secret", "upstream_keys", "gate_secret", "store"} == from_secret
+    assert set(SETTINGS_OF_THE_SECRET) == from_secret

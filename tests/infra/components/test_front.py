@@ -175,6 +175,8 @@ def test_nothing_on_the_way_buffers_a_stream_or_ends_it(name: str) -> None:
         assert {"flushInterval": "1ms"} == service["responseForwarding"]
     timeouts = values(program)["ports"]["websecure"]["transport"]["respondingTimeouts"]
     assert "0s" == timeouts["writeTimeout"]
+    # Go's server ends an answer that outlasts the time for reading its request.
+    assert 3600 <= int(timeouts["readTimeout"].removesuffix("s"))
 
 
 def test_a_source_has_its_share_and_no_more() -> None:

@@ -17,6 +17,7 @@ from nearfar import build
 from nearfar.checkout import here
 from nearfar.guard import Guard
 from stack.edges import Edges
+from stack.stores import RedisServer
 
 from . import binaries, canary
 from .binaries import Binaries
@@ -103,7 +104,10 @@ class Bed:
         component = build.component(here(), "wasmtime", say)
         edges = Edges(component, self.home, guard)
         opened.callback(edges.stop)
-        self.functions = Functions(edges)
+        store = RedisServer(self.home, guard)
+        store.start()
+        opened.callback(store.kill)
+        self.functions = Functions(edges, store)
         self.cloud = opened.enter_context(
             Cloud(self.functions.told, self.account, canary.LINODE_TOKEN)
         )

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import golang, provider_source
+from . import golang, patches
 from .say import say
 
 KUBERNETES = "v1.35.4"
@@ -27,7 +27,7 @@ KUBERNETES_PROVIDER = "4.34.2"
 
 _PACKAGES = (
     "./etcd",
-    f"./{provider_source.MAIN}",
+    f"./{patches.MAIN}",
     "github.com/pulumi/pulumi/pkg/v3/cmd/pulumi",
     "k8s.io/kubernetes/cmd/kube-apiserver",
     "k8s.io/kubernetes/cmd/kube-controller-manager",
@@ -39,7 +39,7 @@ _VERSIONS = {
     "k8s.io/component-base/version.gitMajor": "1",
     "k8s.io/component-base/version.gitMinor": "35",
     "github.com/pulumi/pulumi/sdk/v3/go/common/version.Version": PULUMI,
-    f"{provider_source.MODULE}/pkg/version.Version": KUBERNETES_PROVIDER,
+    f"{patches.PROVIDER.module}/pkg/version.Version": KUBERNETES_PROVIDER,
 }
 LDFLAGS = " ".join(["-s -w", *(f"-X {name}={value}" for name, value in _VERSIONS.items())])
 # kwok's own stages, for nodes that become ready and pods that run.
@@ -88,7 +88,7 @@ def cache() -> Path:
 
 def key() -> str:
     """The name of the build: a hash over everything that goes into it."""
-    digest = hashlib.sha256(f"{LDFLAGS} {provider_source.CHANGES}".encode())
+    digest = hashlib.sha256(f"{LDFLAGS} {patches.ALL}".encode())
     for each in sorted(golang.MODULE.rglob("*")):
         if each.suffix in {".go", ".mod", ".sum"}:
             digest.update(str(each.relative_to(golang.MODULE)).encode())
@@ -118,7 +118,7 @@ def _build(home: Path) -> None:
     go = golang.find(cache())
     env = _environment()
     say(f"building {len(_PACKAGES)} programs with {go} (once; 25 minutes on two busy cores)")
-    provider_source.lay(go, env, source)
+    patches.lay(go, env, source)
     (draft / "bin").mkdir()
     _compile(go, env, source, draft / "bin")
     _take_files(go, env, source, draft)

@@ -127,5 +127,7 @@ class Deployment:
 
 def _changes(result: Any) -> Mapping[str, int]:
     if isinstance(result, auto.PreviewResult):
-        return Counter({str(getattr(op, "value", op)): n for op, n in result.change_summary.items()})
+        return Counter(
+            {str(getattr(op, "value", op)): n for op, n in result.change_summary.items()}
+        )
     return Counter(result.summary.resource_changes or {})

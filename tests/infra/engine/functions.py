@@ -2,7 +2,8 @@
 
 An app is the built edge component in the real wasmtime on this machine, with the variables of the
 deploy as its settings. There is no GPU here: whatever its routes name, it is answered by the fake
-upstream of the tests, which wants the key that the routes' upstream has.
+upstream of the tests, which wants the key that the routes' upstream has. In the place of the host's
+key-value store there is a Redis.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 
 from fakes.upstream import UpstreamThread
 from stack.edges import Edge, Edges
+from stack.stores import RedisServer
 
 Told = dict[str, Any]
 
@@ -31,6 +33,7 @@ class Functions:
     """Apps by name; `deploys` names every deploy in order."""
 
     edges: Edges
+    store: RedisServer
     apps: dict[str, App] = field(default_factory=dict)
     deploys: list[str] = field(default_factory=list)
 
@@ -44,6 +47,7 @@ class Functions:
         self.deploys.append(name)
         variables = what["variables"][0]
         upstream, settings = _behind(variables)
+        settings["NEARFAR_STORE"] = self.store.url
         self.apps[name] = App(variables, self.edges.start(settings), upstream)
         return {"url": self.apps[name].edge.url}
 

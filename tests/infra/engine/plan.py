@@ -33,7 +33,6 @@ def config(bed: Bed, **changes: str) -> Config:
         "linodeApi": f"{bed.cloud.url}/v4",
         "mirror": bed.cloud.url,
         "pins": str(pins(bed.home / "pins.toml")),
-        "monitoring": "false",
     }
     secret = {"dnsToken": canary.DNS_TOKEN, "hfToken": canary.HUB_TOKEN}
     found = {f"nearfar:{name}": (value, False) for name, value in (plain | changes).items()}

@@ -13,7 +13,7 @@ def recorded(server: str) -> dict[str, str]:
     """Name → type, as one list has it."""
     lines = (Path(__file__).parent / f"{server}.txt").read_text("utf-8").splitlines()
     pairs = (line.split() for line in lines if not line.startswith("#"))
-    return {name: kind for name, kind in pairs}
+    return dict(pairs)
 
 
 def known() -> set[str]:

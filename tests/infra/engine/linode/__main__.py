@@ -11,6 +11,7 @@ import signal
 import sys
 from collections.abc import Iterator, Mapping
 from concurrent import futures
+from importlib.metadata import version
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -18,7 +19,7 @@ from typing import Any
 import grpc
 from google.protobuf import struct_pb2
 from pulumi.runtime import rpc
-from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc
+from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc
 
 from nearfar_infra.plugin.kinds import Kind
 from nearfar_infra.plugin.servicer import Servicer
@@ -57,6 +58,10 @@ class Kinds(Mapping[str, Kind]):
 
 class Linode(Servicer):
     """The kinds, behind a provider that wants a token as the real one does."""
+
+    def GetPluginInfo(self, request: Any, context: Any) -> Any:  # noqa: N802 - the protocol's name
+        """The version of the SDK whose types are checked."""
+        return plugin_pb2.PluginInfo(version=version("pulumi-linode"))
 
     def CheckConfig(self, request: Any, context: Any) -> Any:  # noqa: N802 - the protocol's name
         given = rpc.deserialize_properties(request.news, keep_unknowns=True)
