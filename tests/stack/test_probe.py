@@ -23,7 +23,7 @@ def test_the_edge_sees_the_distance_of_an_exchange_with_its_model_server(
     own_edges: Edges, store: RedisServer, upstream: UpstreamThread, caller: Caller
 ) -> None:
     far = ROUND_TRIP_MS / 2
-    with LinkThread("127.0.0.1", upstream.server.port, up_ms=far, down_ms=far) as link:
+    with LinkThread("127.0.0.1", upstream.fake.port, up_ms=far, down_ms=far) as link:
         edge = own_edges.start(settings({"mock": link.url}, store.url))
         document = probed(edge, caller)
         found = document["upstreams"]["gpu-mock"]
@@ -42,7 +42,7 @@ def test_wasmtimes_own_client_opens_a_connection_for_every_exchange(
     own_edges: Edges, store: RedisServer, upstream: UpstreamThread, caller: Caller
 ) -> None:
     """docs/placement.md says so, since the edge itself cannot see it."""
-    with LinkThread("127.0.0.1", upstream.server.port) as link:
+    with LinkThread("127.0.0.1", upstream.fake.port) as link:
         edge = own_edges.start(settings({"mock": link.url}, store.url))
         before = link.connections
         probed(edge, caller, "?count=4")

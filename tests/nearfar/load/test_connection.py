@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import ssl
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
+from typing import Self
 
 import pytest
 
-from fakes.background import Background
+from fakes.background import InThread
 from fakes.sample import stream
 from nearfar.errors import Missing
 from nearfar.exchange import Edge
@@ -46,7 +45,11 @@ class Raw:
         self.port = 0
         self.heads: list[bytes] = []
 
-    async def __aenter__(self) -> Raw:
+    @property
+    def url(self) -> str:
+        return f"{'https' if self.tls else 'http'}://127.0.0.1:{self.port}"
+
+    async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=self.tls)
         self.port = self._server.sockets[0].getsockname()[1]
         return self
@@ -130,16 +133,6 @@ async def test_the_head_names_host_key_and_length() -> None:
         assert line.encode() in head.split(b"\r\n")
 
 
-@contextmanager
-def serving(raw: Raw) -> Iterator[None]:
-    background = Background(raw)
-    background.start()
-    try:
-        yield
-    finally:
-        background.stop()
-
-
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A certificate for localhost that nobody signed but itself."""
@@ -176,5 +169,5 @@ async def test_a_load_goes_over_tls(
 
 
 def test_a_certificate_that_nobody_vouches_for_is_told(secure: Raw, tmp_path: Path) -> None:
-    with serving(secure), pytest.raises(Missing, match=r"TLS with .* failed \(SSLCert"):
+    with InThread(secure), pytest.raises(Missing, match=r"TLS with .* failed \(SSLCert"):
         measured(f"https://localhost:{secure.port}", tmp_path, plan())

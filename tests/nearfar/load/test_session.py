@@ -40,7 +40,7 @@ def upstream() -> Iterator[UpstreamThread]:
 def test_a_closed_loop_keeps_so_many_in_flight(upstream: UpstreamThread, tmp_path: Path) -> None:
     run = measured(upstream.url, tmp_path, plan(concurrency=3, count=12))
     assert (12, 12) == (len(run.measured), len(run.good))
-    assert 3 == upstream.server.peak_active
+    assert 3 == upstream.fake.peak_active
     assert {None} == {s.scheduled_s for s in run.measured}
     assert run.is_whole
 
@@ -54,7 +54,7 @@ def test_an_open_loop_sends_when_it_is_due_and_not_when_others_have_ended(
     assert [round(n * 0.01, 3) for n in range(20)] == [
         round((at or 0) - (due[0] or 0), 3) for at in due
     ]
-    assert upstream.server.peak_active > 3  # 70 ms each, one every 10 ms
+    assert upstream.fake.peak_active > 3  # 70 ms each, one every 10 ms
     assert all((s.late_ms or 0) >= 0 for s in run.measured)
 
 
@@ -76,7 +76,7 @@ def test_the_first_connection_is_new_and_is_kept(upstream: UpstreamThread, tmp_p
     run = measured(upstream.url, tmp_path, plan(count=4))
     # The probe has a client of its own.
     assert ["new", "new", "reused", "reused", "reused"] == [s.connection for s in run.samples]
-    assert 2 == upstream.server.connections
+    assert 2 == upstream.fake.connections
 
 
 def test_a_kept_connection_that_the_server_closed_is_no_failure(
@@ -158,7 +158,7 @@ def test_neither_key_nor_texts_stand_in_the_file(upstream: UpstreamThread, tmp_p
 
 
 def test_texts_are_kept_when_they_are_asked_for(upstream: UpstreamThread, tmp_path: Path) -> None:
-    upstream.server.script = Script(content="one two")
+    upstream.fake.script = Script(content="one two")
     manner = Manner(keep_text=True)
     run = measured(upstream.url, tmp_path, plan(count=1), manner=manner)
     (good,) = run.good
@@ -334,7 +334,7 @@ def test_a_stalled_server_gets_as_many_connections_as_are_due(tmp_path: Path) ->
             upstream.enqueue(PACED)
             arrivals = Arrivals(process="constant", rate_per_s=400, requests=200)
             run = measured(upstream.url, tmp_path, plan(arrivals=arrivals))
-            assert upstream.server.peak_active > 150
+            assert upstream.fake.peak_active > 150
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert 200 == len(run.good)

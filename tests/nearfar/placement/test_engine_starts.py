@@ -77,7 +77,7 @@ def upstream() -> Iterator[UpstreamThread]:
 
 
 def running(upstream: UpstreamThread, key: str, folder: Path) -> Running:
-    return Running(Target("127.0.0.1", upstream.server.port, "mock", key), folder / "x.log")
+    return Running(Target("127.0.0.1", upstream.fake.port, "mock", key), folder / "x.log")
 
 
 def test_the_first_token_is_the_first_text_and_not_the_role(

@@ -47,7 +47,7 @@ def scenes() -> Iterator[Callable[[str], Call]]:
             content = markers.get(scene, "nobody")
             messages = [{"role": "user", "content": content}]
             body = json.dumps({"model": "m", "messages": messages, "stream": True}).encode()
-            at = closed if scene == "closed" else f"127.0.0.1:{server.server.port}"
+            at = closed if scene == "closed" else f"127.0.0.1:{server.fake.port}"
             limit_ms = upstream.SHORT_MS if scene in ("no head", "stalls") else LONG_MS
             head = (
                 ("content-type", b"application/json"),
