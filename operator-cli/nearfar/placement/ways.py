@@ -12,7 +12,8 @@ from typing import Any, Literal
 from urllib.parse import quote
 
 from nearfar.errors import Missing, NearfarError
-from nearfar.placement.dial import Address, Line, Reply
+from nearfar.placement.address import Address
+from nearfar.placement.dial import Line, Reply
 from nearfar.placement.spread import Spread
 
 # The edge's own bound for one probe (docs/http.md).

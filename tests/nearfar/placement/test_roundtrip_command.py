@@ -219,7 +219,7 @@ def test_another_machine_is_asked_over_ssh_and_no_key_stands_on_a_command_line(
 ) -> None:
     # Both machines are this one, which is refused for an address of its own loopback.
     monkeypatch.setattr(
-        "nearfar.placement.dial.Address.is_of_this_machine", property(lambda _: False)
+        "nearfar.placement.address.Address.is_of_this_machine", property(lambda _: False)
     )
     key = Caller().key
     code, out, err = run(
@@ -241,7 +241,7 @@ def test_a_machine_where_nearfar_is_not_is_told(
     run: Run, stack: tuple[str, str], ssh: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "nearfar.placement.dial.Address.is_of_this_machine", property(lambda _: False)
+        "nearfar.placement.address.Address.is_of_this_machine", property(lambda _: False)
     )
     code, _, err = run(
         "--endpoint", stack[0], "--repeats", "1",
