@@ -21,7 +21,7 @@ COMMANDS = {
     "bench": "Put a load on an edge, and say what its users got.",
     "compare": "Compare two runs or deployments; say what explains it.",
     "report": "Draw recorded runs into one page of pictures and tables.",
-    "roundtrip": "Time the ways from here to the edge, and from the edge to the GPU.",
+    "roundtrip": "Time the ways from here to the edge, and on to the GPU.",
     "coldstart": "Take starts apart, and set three placements side by side.",
     "keys": "Create, list, revoke and rotate API keys.",
     "usage": "Show what each tenant and key used.",

@@ -16,7 +16,8 @@ import time
 from typing import Any
 
 from edge_frontend import sse
-from nearfar.placement.dial import Address, Line
+from nearfar.placement.address import Address
+from nearfar.placement.dial import Line
 
 PATH = "/v1/chat/completions"
 # An answer is kept after its reply has gone, without the client's waiting for it.

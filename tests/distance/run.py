@@ -18,7 +18,8 @@ from distance.links import TESTS, Links
 from distance.places import Host, Place
 from nearfar import checkout, edge, process
 from nearfar.guard import Guard
-from nearfar.placement.dial import Address, Line
+from nearfar.placement.address import Address
+from nearfar.placement.dial import Line
 from nearfar.placement.processes import marks_told
 from nearfar.ports import free_port
 from nearfar.process import Child

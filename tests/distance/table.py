@@ -7,8 +7,9 @@ from pathlib import Path
 
 from distance.links import TOLD, Mode
 from distance.run import FIRST_CONTENT_MS, Found
-from nearfar.placement.recording import machine, now
+from nearfar.placement.recording import now
 from nearfar.placement.spread import Spread
+from nearfar.runs.surroundings import machine
 
 BEGIN, END = "<!-- distance begins -->", "<!-- distance ends -->"
 KINDS = tuple((a, c) for a in ("cached", "model's") for c in ("reused", "new"))
@@ -88,6 +89,6 @@ def write_into(page: Path, text: str) -> None:
 def _machine() -> str:
     found = machine()
     return (
-        f"{found['processor']}, {found['cores']} cores, load {found['load_1min']:.1f}, "
+        f"{found['processor']}, {found['cores']} cores, load {found['load_average_1min']:.1f}, "
         f"Python {found['python']}"
     )

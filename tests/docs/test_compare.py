@@ -6,7 +6,7 @@ from typing import get_args
 
 from docs import page
 from nearfar.commands import compare
-from nearfar.stats import blocks, bootstrap, mix, quality, stages, verdict
+from nearfar.stats import blocks, bootstrap, explanation, mix, quality, stages, verdict
 from nearfar.stats.likeness import ASPECTS
 
 
@@ -41,6 +41,7 @@ def test_numbers_are_those_of_the_code() -> None:
     assert f"{blocks.CUT_BLOCKS} at most" in text
     assert f"({bootstrap.DRAWS:,} draws)" in text
     assert f"(`--margin`, {quality.MARGIN:g}" in text
+    assert f"by {explanation.LEAST_WORTH:.0%} of the whole wait" in text
     assert f"(by {mix.LEAST_CHANGE:.0%} of all requests" in text
     assert f"fewer than {mix.LEAST_REQUESTS} requests on a side" in text
     rounds = next(p for p in compare.command.params if p.name == "rounds")

@@ -67,7 +67,7 @@ def compared(
     folder.mkdir()
     prompts = folder / "questions.txt"
     prompts.write_text("\n".join(f"What is {n} and {n + 1}?" for n in range(2 * rounds)))
-    words = ["--requests", str(2 * rounds), "--rounds", str(rounds), "--max-tokens", "4"]
+    words = ["--requests", str(2 * rounds), "--rounds", str(rounds), "--max-tokens", "1"]
     words += ["--api-key", Caller().key, "--api-key-after", Caller().key, "--warm-up", "2"]
     words += ["--model", "mock", "--prompts", str(prompts), "--out", str(folder), "--json"]
     assert 0 == main(["compare", two[0].url, two[1].url, *words])
@@ -79,12 +79,12 @@ def test_a_doubled_template_is_found_before_first_content_with_larger_inputs(
 ) -> None:
     for rounds in ROUNDS:
         found = compared(two, tmp_path / str(rounds), rounds, capsys)
-        if found["explanation"]["most"] is not None:
+        rows = {row["name"]: row for row in found["table"]}
+        told = json.dumps(found, indent=1)
+        assert found["explanation"]["most"] in (None, "engine first token"), told
+        if found["explanation"]["most"] and rows["first content"]["verdict"] == "slower":
             break  # a busy machine needs more rounds to be sure; a wrong name gets no second try
-    told = json.dumps(found, indent=1)
-    rows = {row["name"]: row for row in found["table"]}
     assert "slower" == rows["first content"]["verdict"], told
-    assert "slower" == rows["model-call first content"]["verdict"], told
     # Dispatch to first content; vLLM's own clock puts it into the prefill.
     assert "engine first token" == found["explanation"]["most"], told
     assert 1.5 < rows["input tokens"]["after"] / rows["input tokens"]["before"]

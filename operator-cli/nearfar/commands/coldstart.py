@@ -12,6 +12,7 @@ from typing import Any, cast
 import click
 
 from nearfar import checkout, console
+from nearfar.commands import target
 from nearfar.errors import BadInput
 from nearfar.interrupt import stop_on_signals
 from nearfar.placement import campaign, kubeconfig, picture, pods, recording, views
@@ -36,6 +37,7 @@ Examples:
   nearfar coldstart --placement all --repeats 20 --slow-repeats 3 --png starts.png
   nearfar coldstart --subject edge-instance --subject container --json
   nearfar coldstart --kubeconfig lke.yaml --namespace gpu --subject pod
+  nearfar coldstart --kubeconfig lke.yaml --subject pod --renew 3 --endpoint https://edge.example
   nearfar coldstart --read .nearfar/run/coldstart-20261130T120000Z.jsonl --svg starts.svg
 """
 
@@ -52,7 +54,7 @@ Examples:
     "--subject",
     "chosen",
     multiple=True,
-    type=click.Choice(list(SUBJECTS)),
+    type=click.Choice([name for name in SUBJECTS if name != "pod-answer"]),
     help="Only this part; may be given again. Default: all that the placement needs.",
 )
 @click.option("--repeats", type=click.IntRange(0, 1000), default=10, show_default=True,
@@ -69,6 +71,9 @@ Examples:
               help="Labels of the pods.")  # fmt: skip
 @click.option("--renew", type=click.IntRange(0, 100), default=0,
               help="Delete a pod so many times, and follow its successor.")  # fmt: skip
+@click.option("--endpoint", envvar="NEARFAR_ENDPOINT", help="With --renew: ask this edge then.")
+@click.option("--api-key", envvar="NEARFAR_API_KEY", help="API key, or NEARFAR_API_KEY.")
+@click.option("--model", help="Model to ask there. Default: the first one offered.")
 @click.option("--read", "source", type=click.Path(path_type=Path), help="Show an earlier run.")
 @click.option("--out", type=click.Path(path_type=Path), help="Raw lines. Default: in .nearfar/run.")
 @click.option("--png", type=click.Path(path_type=Path), help="Draw the placements.")
@@ -100,6 +105,9 @@ def _measured(placements: tuple[Placement, ...], given: dict[str, Any]) -> Recor
         raise BadInput("--renew needs --kubeconfig.", "nearfar coldstart --help")
     if "pod" in given["chosen"] and config is None:
         raise BadInput("--subject pod needs --kubeconfig.", "nearfar coldstart --help")
+    at = None
+    if given["renew"] and given["endpoint"]:
+        at = target.find(given["endpoint"], given["api_key"], given["model"])
     subjects = given["chosen"] or (*wanted(placements), *(("pod",) if config else ()))
     cluster = kubeconfig.read(config, given["context"]) if config else None
     plan = campaign.Plan(
@@ -109,6 +117,8 @@ def _measured(placements: tuple[Placement, ...], given: dict[str, Any]) -> Recor
         interval_s=given["interval_s"],
         profile=given["profile"],
         renew=given["renew"],
+        edge=at.edge if at else None,
+        model=at.model if at else "",
     )
     out = given["out"] or here.make_run() / f"coldstart-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.jsonl"
     found = recording.begin(

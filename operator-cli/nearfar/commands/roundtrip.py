@@ -10,7 +10,7 @@ from nearfar import checkout, console, state
 from nearfar.errors import BadInput, Missing, NearfarError
 from nearfar.interrupt import stop_on_signals
 from nearfar.placement import vantage, ways, ways_table
-from nearfar.placement.dial import Address
+from nearfar.placement.address import Address
 from nearfar.placement.vantage import Vantage
 from nearfar.placement.ways import Way
 

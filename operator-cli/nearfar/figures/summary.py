@@ -147,7 +147,7 @@ def _classes(good: Sequence[Sample]) -> Iterable[Class]:
 def _class_of(sample: Sample) -> str:
     cache = f"cache {sample.x_cache}" if sample.x_cache else "no x-cache"
     instance = sample.recorded("instance")
-    return f"{cache}, instance {instance}" if instance else cache
+    return f"{cache}, {instance} instance" if instance else cache
 
 
 def _failures(measured: Iterable[Sample]) -> dict[str, int]:

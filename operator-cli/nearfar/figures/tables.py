@@ -33,8 +33,8 @@ def text(summary: Summary, width: int = WIDTH) -> str:
             named = [(r.kind.title, r.kind.unit, r.figure) for r in rows]
             parts.append(_drawn(_table(title, named, summary.error_rate), width))
     if len(summary.classes) > 1:
-        named = [(f"first content, {c.name}", "ms", c.first_content_ms) for c in summary.classes]
-        parts.append(_drawn(_table("by class", named, summary.error_rate), width))
+        named = [(c.name, "ms", c.first_content_ms) for c in summary.classes]
+        parts.append(_drawn(_table("first content by class", named, summary.error_rate), width))
     parts += ["\n".join(remarks(summary))]
     return "\n\n".join(part for part in parts if part)
 

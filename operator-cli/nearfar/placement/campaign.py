@@ -14,8 +14,9 @@ from gpu_backend.progress import ProgressCallback
 from nearfar import build
 from nearfar.checkout import Checkout
 from nearfar.errors import Missing, NearfarError
+from nearfar.exchange import Edge
 from nearfar.guard import Guard
-from nearfar.placement import edge_starts, engine_starts, plain_starts
+from nearfar.placement import edge_starts, engine_starts, plain_starts, pod_answers
 from nearfar.placement.pod_story import NotStarted
 from nearfar.placement.pods import Pods
 from nearfar.placement.processes import Bench, ask_first, ended, marks_told
@@ -32,7 +33,10 @@ WARM_UP = 3
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How often, and with which pause in between. `renew`: pods to let be made anew."""
+    """How often, and with which pause in between. `renew`: pods to let be made anew.
+
+    With an edge, it is asked for an answer of its model after each of these.
+    """
 
     subjects: tuple[str, ...]
     repeats: int
@@ -40,6 +44,8 @@ class Plan:
     interval_s: float
     profile: str
     renew: int = 0
+    edge: Edge | None = None
+    model: str = ""
 
 
 @dataclass(slots=True)
@@ -133,7 +139,12 @@ class Campaign:
     def _pods(self, pods: Pods) -> None:
         for number in range(self.plan.renew):
             self.say(f"pod: deleting and waiting, {number + 1} of {self.plan.renew}")
-            self._add(pods.renewed(number))
+            if self.plan.edge is None:
+                self._add(pods.renewed(number))
+                continue
+            found = pod_answers.renewed(pods, self.plan.edge, self.plan.model, number)
+            for start in found:
+                self._add(start)
         if self.plan.renew:
             return
         for number, pod in enumerate(pods.some()):

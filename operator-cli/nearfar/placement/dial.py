@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http.client
-import ipaddress
 import json
 import socket
 import ssl
@@ -12,55 +11,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Self
-from urllib.parse import urlsplit
 
-from nearfar.errors import BadInput, Missing
+from nearfar.errors import Missing
+from nearfar.placement.address import Address
 
 TIMEOUT_S = 30.0
-
-
-@dataclass(frozen=True, slots=True)
-class Address:
-    """Where a server is: from `http(s)://host[:port][/path]`."""
-
-    secure: bool
-    host: str
-    port: int
-    base: str
-
-    @staticmethod
-    def of(url: str) -> Address:
-        """Read an address, with or without /v1 at its end.
-
-        Raises:
-            BadInput: it is none.
-        """
-        try:
-            parts = urlsplit(url)
-            port = parts.port
-        except ValueError:
-            parts, port = urlsplit(""), None
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise BadInput(f"{url!r} is not a web address.", "give one like https://edge.example")
-        secure = parts.scheme == "https"
-        base = parts.path.rstrip("/").removesuffix("/v1")
-        return Address(secure, parts.hostname, port or (443 if secure else 80), base)
-
-    @property
-    def is_literal(self) -> bool:
-        """Whether the host is an address, so that no name is looked up."""
-        try:
-            ipaddress.ip_address(self.host)
-        except ValueError:
-            return False
-        return True
-
-    @property
-    def is_of_this_machine(self) -> bool:
-        """Whether only this machine can reach it under this name."""
-        if self.host == "localhost":
-            return True
-        return self.is_literal and ipaddress.ip_address(self.host).is_loopback
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +128,7 @@ class Line:
             yield
         except (OSError, http.client.HTTPException) as error:
             raise Missing(
-                f"The exchange with {_named(self.address)} failed ({type(error).__name__}).",
+                f"The exchange with {self.address.shown} failed ({type(error).__name__}).",
                 "look at the server's log.",
             ) from error
 
@@ -224,7 +179,7 @@ def _connected(address: Address, found: list[Any], timeout_s: float) -> socket.s
         return made
     reason = (failure.strerror or type(failure).__name__) if failure else "no address"
     raise Missing(
-        f"Nothing answers at {_named(address)} ({reason}).", "start it, or check its address."
+        f"Nothing answers at {address.shown} ({reason}).", "start it, or check its address."
     ) from failure
 
 
@@ -234,15 +189,9 @@ def _wrapped(address: Address, plain: socket.socket) -> socket.socket:
     except OSError as error:
         plain.close()
         raise Missing(
-            f"TLS with {_named(address)} failed ({type(error).__name__}).",
+            f"TLS with {address.shown} failed ({type(error).__name__}).",
             "check its certificate and its port.",
         ) from error
-
-
-def _named(address: Address) -> str:
-    scheme = "https" if address.secure else "http"
-    host = f"[{address.host}]" if ":" in address.host else address.host
-    return f"{scheme}://{host}:{address.port}"
 
 
 def _since(began: float) -> float:

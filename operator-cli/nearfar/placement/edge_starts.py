@@ -8,7 +8,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from nearfar.placement.dial import Address, Line
+from nearfar.placement.address import Address
+from nearfar.placement.dial import Line
 from nearfar.placement.processes import QUESTION, Bench, ask_first, ended, wait_listening
 from nearfar.placement.steps import Kind, Mark, Start, Step, started
 

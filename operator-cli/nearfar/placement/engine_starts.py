@@ -16,7 +16,8 @@ from nearfar import program
 from nearfar.checkout import Checkout
 from nearfar.engine import local_spec, mapped_errors
 from nearfar.errors import NearfarError
-from nearfar.placement.dial import Address, Line
+from nearfar.placement.address import Address
+from nearfar.placement.dial import Line
 from nearfar.placement.engine_log import FIRST_TOKEN, Follower
 from nearfar.placement.steps import Mark, Start, Step, started
 

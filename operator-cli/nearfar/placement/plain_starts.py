@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 
-from nearfar.placement.dial import Address, Line
+from nearfar.placement.address import Address
+from nearfar.placement.dial import Line
 from nearfar.placement.processes import QUESTION, Bench, ask_first, ended, marks_told
 from nearfar.placement.steps import Mark, Start, Step, started
 

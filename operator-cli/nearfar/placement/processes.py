@@ -17,7 +17,8 @@ from nearfar.checkout import Checkout
 from nearfar.errors import Missing, PartDied
 from nearfar.guard import Guard
 from nearfar.logs import last_lines
-from nearfar.placement.dial import Address, Line, Reply
+from nearfar.placement.address import Address
+from nearfar.placement.dial import Line, Reply
 from nearfar.ports import free_port
 from nearfar.process import Child
 

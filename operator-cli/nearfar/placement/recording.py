@@ -12,8 +12,6 @@ A file that was cut off is read up to its last whole line.
 from __future__ import annotations
 
 import json
-import os
-import platform
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,6 +23,7 @@ from typing import Any
 from nearfar import __version__
 from nearfar.errors import BadInput
 from nearfar.placement.steps import Start
+from nearfar.runs import surroundings
 from nearfar.runs.decode import Malformed, document, made
 
 SCHEMA = "nearfar.coldstart/1"
@@ -122,7 +121,7 @@ def begin(
         placements=tuple(placements),
         subjects=tuple(subjects),
         repeats=tuple(repeats),
-        machine=machine(),
+        machine=surroundings.machine(),
         clock=f"{clock.implementation}, resolution {clock.resolution:g} s",
     )
     recording = Recording(header, file=_opened(path) if path else None)
@@ -184,25 +183,9 @@ def document_of(start: Start) -> dict[str, Any]:
     return {**document(start), "steps": [document(step) for step in start.steps]}
 
 
-def machine() -> dict[str, Any]:
-    """What the figures depend on."""
-    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
-    found = {"cores": os.cpu_count(), "system": platform.platform(), "load_1min": load}
-    return found | {"python": platform.python_version(), "processor": _processor()}
-
-
 def now() -> str:
     """This moment in UTC."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
-
-
-def _processor() -> str:
-    try:
-        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return platform.processor()
-    names = [line.partition(":")[2].strip() for line in text.splitlines() if "model name" in line]
-    return names[0] if names else platform.processor()
 
 
 def _entry(line: str) -> dict[str, Any]:

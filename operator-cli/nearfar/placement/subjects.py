@@ -67,6 +67,13 @@ SUBJECTS = {
             "not measured: it is the warm vLLM",
             slow=True,
         ),
+        Subject(
+            "pod-answer",
+            "GPU half: a pod that was deleted",
+            "from deleting a pod to the first token through the edge, by our own clock",
+            "not measured: it is the warm vLLM",
+            slow=True,
+        ),
     )
 }
 # What a placement's path and model stand on. The pod joins where a kubeconfig was given.

@@ -12,7 +12,8 @@ from typing import Any, Literal
 from urllib.parse import quote
 
 from nearfar.errors import Missing, NearfarError
-from nearfar.placement.dial import Address, Line, Reply
+from nearfar.placement.address import Address
+from nearfar.placement.dial import Line, Reply
 from nearfar.placement.spread import Spread
 
 # The edge's own bound for one probe (docs/http.md).
@@ -87,9 +88,16 @@ class Probed:
         """TCP connections to an upstream: one round trip of the network each."""
         return Spread.of(map(float, self.upstreams[name]["connect_ms"]))
 
-    def exchange_ms(self, name: str) -> Spread | None:
-        """Exchanges with an upstream over the host's own client, to the answer's head."""
-        return Spread.of(float(each["head_ms"]) for each in self.upstreams[name]["exchanges"])
+    def exchange_ms(self, name: str, *, first: bool | None = None) -> Spread | None:
+        """Exchanges with an upstream over the host's own client, to the answer's head.
+
+        `first`: only those that began a probe, or only those after them.
+        """
+        return Spread.of(
+            float(each["head_ms"])
+            for each in self.upstreams[name]["exchanges"]
+            if first is None or each["first"] == first
+        )
 
 
 def go(way: Way, repeats: int, pause: Pause, headers: Mapping[str, str] | None = None) -> None:
@@ -157,7 +165,10 @@ def _probe_once(found: Probed, url: str, api_key: str, count: int, upstream: str
             name, {"question": said["question"], "connect_ms": [], "exchanges": []}
         )
         kept["connect_ms"] += said["connecting"]["connect_ms"]
-        kept["exchanges"] += said["exchanges"]["done"]
+        # A host that keeps connections can use one again only after the first of a probe.
+        kept["exchanges"] += [
+            {**each, "first": number == 0} for number, each in enumerate(said["exchanges"]["done"])
+        ]
         kept["connect_why_not"] = said["connecting"]["not_available"] or ""
         kept["exchange_why_not"] = said["exchanges"]["not_available"] or ""
 

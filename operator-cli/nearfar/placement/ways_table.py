@@ -96,11 +96,12 @@ def probed(found: Probed, title: str) -> list[str]:
     lines.append(_row("  near store, one round trip", _or(found.store_ms(), why_not)))
     for name, said in found.upstreams.items():
         connect = _or(found.connect_ms(name), said["connect_why_not"])
-        exchange = _or(found.exchange_ms(name), said["exchange_why_not"])
-        lines.append(_row(f"  {name}: connect", connect))
-        lines.append(_row(f"  {name}: {said['question']}", exchange))
-    note = "  the exchange is over the host's own client, which does not say whether it used a"
-    return [*lines, f"{note} connection again"] if found.upstreams else lines
+        lines += [_row(f"  {name}: connect", connect), f"  {name}: {said['question']}"]
+        for title, first in (("first of a probe", True), ("after it", False)):
+            spread = found.exchange_ms(name, first=first)
+            lines.append(_row(f"    {title}", _or(spread, said["exchange_why_not"])))
+    note = "  over the host's own client, which does not say whether it used a connection again"
+    return [*lines, note] if found.upstreams else lines
 
 
 def placements(seen: Vantage) -> list[str]:

@@ -159,11 +159,10 @@ def goodput(points: Sequence[Point]) -> Picture:
             )
             for point in own:
                 axes.annotate(
-                    point.name,
+                    point.name.split()[0],
                     (point.load, point.good_per_s),
                     textcoords="offset points",
-                    xytext=(5, -11),
-                    fontsize=8,
+                    xytext=(6, 6),
                     color=look["muted"],
                     parse_math=False,
                 )
@@ -176,7 +175,7 @@ def goodput(points: Sequence[Point]) -> Picture:
         axes.set_ylabel("good requests a second")
         legend(axes, look)
 
-    says = "Requests a second that kept every objective, against the load. Higher is better."
+    says = "Requests a second that kept every objective, against the load. A letter is a run."
     return Picture("goodput", "Goodput against load", says, draw)
 
 

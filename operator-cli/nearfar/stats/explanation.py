@@ -16,6 +16,9 @@ from nearfar.stats.verdict import Finding, Measured, judged
 
 # With fewer requests than this share carrying a record, the parts would be of another crowd.
 LEAST_RECORDED = 0.95
+# A part that moved without being felt is named from this share of the whole wait on: smaller ones
+# are sure where they hardly vary, and matter to nobody.
+LEAST_WORTH = 0.02
 NO_RECORDS = (
     "not all requests came with the edge's record on both sides: the key needs the permission trace"
 )
@@ -28,7 +31,8 @@ NO_PART = "no single part of the way moved more than chance moves it"
 class Explanation:
     """The parts of the way with their differences; `most` is None where none can be named.
 
-    `share` is the named part's difference in relation to that of what it is a part of (`of`).
+    `share` is the named part's difference in relation to that of what it is a part of (`of`); both
+    are absent where the part moved and what the user waits varied too much to show it.
     `also` is the largest part of the other half of the way, before or after first content, where
     that half moved too. `why_not` says why nothing is named, or why there are no parts.
     """
@@ -91,9 +95,7 @@ def _named(found: Sequence[Finding], split: Split, felt: Mapping[str, Finding]) 
     """Name the largest part among those on the side of the way that moved."""
     moved = {name: one for name, one in felt.items() if one.seen}
     if not moved:
-        known = any(one.difference.known for one in felt.values())
-        why = NOTHING_FELT if known else NOT_ENOUGH
-        return Explanation(tuple(found), split, None, "", None, why)
+        return _unfelt(found, split, felt)
     candidates = [part for part in found if part.seen and _of(part, moved)]
     if not candidates:
         return Explanation(tuple(found), split, None, "", None, NO_PART)
@@ -106,6 +108,18 @@ def _named(found: Sequence[Finding], split: Split, felt: Mapping[str, Finding]) 
     half = FIRST_CONTENT if is_late else AFTER_FIRST
     also = max(others, key=lambda part: abs(part.value), default=None) if half in moved else None
     return Explanation(tuple(found), split, most, of, share, "", also)
+
+
+def _unfelt(found: Sequence[Finding], split: Split, felt: Mapping[str, Finding]) -> Explanation:
+    """Name the part that moved, if it is worth it, although nothing that is felt shows it."""
+    if not any(one.difference.known for one in felt.values()):
+        return Explanation(tuple(found), split, None, "", None, NOT_ENOUGH)
+    least = LEAST_WORTH * felt[END_TO_END].difference.before if END_TO_END in felt else float("inf")
+    worth = [part for part in found if part.seen and abs(part.value) >= least]
+    if not worth:
+        return Explanation(tuple(found), split, None, "", None, NOTHING_FELT)
+    most = max(worth, key=lambda part: abs(part.value))
+    return Explanation(tuple(found), split, most, "", None, "")
 
 
 def _of(part: Finding, moved: Mapping[str, Finding]) -> str:

@@ -107,6 +107,8 @@ def not_proved(told: Told, before: Run, after: Run) -> tuple[str, ...]:
         )
     elif len(told.changes) > 1:
         found.append("which of the changes made the difference: all of them changed together")
+    if told.explanation.most is not None and not told.explanation.of:
+        found.append("that a user waits longer or shorter: a part moved, and no difference is felt")
     found += _of_the_part(told.explanation, told.link)
     if not told.quality:
         found.append("that answers are as good as before: no expected answers, no judge")

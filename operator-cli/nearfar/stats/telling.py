@@ -113,7 +113,9 @@ def _explained(found: Comparison) -> Iterator[str]:
     if told.most is None:
         yield f"most of it  no stage is named: {told.why_not}"
     else:
-        share = "" if told.share is None else f", {told.share:.0%} of the difference in {told.of}"
+        share = ", which what the user waits varies too much to show"
+        if told.share is not None:
+            share = f", {told.share:.0%} of the difference in {told.of}"
         amount = f"{_sign(told.most.value)}{_amount(abs(told.most.value), 'ms')}"
         yield f"most of it  {told.most.name}: {amount}{share}"
         if told.most.name in stages.MEANING:

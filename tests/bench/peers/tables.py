@@ -32,7 +32,9 @@ def with_ratios(rows: Sequence[Row]) -> list[Row]:
             base = named.get((row["part"], row["streams"], rival), {})
             for figure in ("added_p50_ms", "added_p99_ms", "streams_a_s"):
                 if figure in row:
-                    value = figures.ratio(row[figure], base.get(figure))
+                    of = base.get(figure)
+                    # Noise may make a peer's added time negative: there is no ratio to that.
+                    value = figures.ratio(row[figure], of) if of is not None and of > 0 else None
                     more[f"{figure}_of_{rival}"] = value
         found.append(row | more)
     return found

@@ -39,6 +39,18 @@ def test_ratios_stand_beside_the_peers_figures_of_as_many_streams() -> None:
     )
 
 
+def test_there_is_no_ratio_to_a_peer_that_added_nothing() -> None:
+    rows = [
+        row("paced", "edge", added_p50_ms=3.0, added_p99_ms=20.0),
+        row("paced", "vllm-router", added_p50_ms=0.0, added_p99_ms=-2.5),
+    ]
+    found = tables.with_ratios(rows)[0]
+    assert (None, None) == (
+        found["added_p50_ms_of_vllm-router"],
+        found["added_p99_ms_of_vllm-router"],
+    )
+
+
 def test_a_peer_that_is_missing_is_named_and_its_figures_are_dashes() -> None:
     found = {
         "machine": machine(),

@@ -31,7 +31,9 @@ def probed(exchange_ms: float, connect_ms: float = 1.0) -> Probed:
             "gpu": {
                 "question": "GET /v1/models",
                 "connect_ms": [connect_ms],
-                "exchanges": [{"status": 200, "head_ms": exchange_ms, "end_ms": None}],
+                "exchanges": [
+                    {"status": 200, "head_ms": exchange_ms, "end_ms": None, "first": True}
+                ],
                 "connect_why_not": "",
                 "exchange_why_not": "",
             }

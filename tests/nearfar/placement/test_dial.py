@@ -15,7 +15,8 @@ import pytest
 
 from fakes.link import LinkThread
 from nearfar.errors import BadInput, Missing
-from nearfar.placement.dial import Address, Line
+from nearfar.placement.address import Address
+from nearfar.placement.dial import Line
 from nearfar.ports import free_port
 
 TRIP_MS = 60.0

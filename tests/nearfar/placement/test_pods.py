@@ -1,14 +1,17 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
+from fakes import http_edge, sample
 from fakes.api_server import ApiServer, serving
 from nearfar.errors import BadInput, Missing, NearfarError
-from nearfar.placement import pods
+from nearfar.exchange import Edge
+from nearfar.placement import pod_answers, pods
 from nearfar.placement.kubeconfig import Cluster
 from nearfar.placement.pod_story import NotStarted, start_of
 from nearfar.placement.steps import Start
@@ -198,3 +201,36 @@ def test_a_server_that_is_away_is_told() -> None:
     away = ApiServer(url=f"http://127.0.0.1:{free_port()}")
     with ask(away) as asked, pytest.raises(Missing, match="does not answer"):
         asked.all()
+
+
+@pytest.fixture
+def edge() -> Iterator[http_edge.HttpEdge]:
+    with http_edge.serving(http_edge.HttpEdge(stream=sample.stream())) as found:
+        yield found
+
+
+def test_the_absence_of_a_model_is_timed_up_to_an_answer_through_the_edge(
+    edge: http_edge.HttpEdge,
+) -> None:
+    server = ApiServer(pods=[pod()], renewed=[pod("u2", 5.0)])
+    at_edge = Edge(edge.endpoint, edge.key("chat"))
+    with serving(server), ask(server) as asked:
+        start, absence = pod_answers.renewed(asked, at_edge, "mock", 3)
+    assert ("pod", 95.0) == (start.subject, start.total_ms / 1000)
+    assert ("pod-answer", "cold", 3) == (absence.subject, absence.condition, absence.number)
+    assert ["until its successor is ready", "first token through the edge"] == [
+        step.name for step in absence.steps
+    ]
+    assert all(step.ms is not None and step.ms > 0 for step in absence.steps)
+    assert 1 == edge.asked[0][1]["max_tokens"]
+
+
+def test_an_edge_that_does_not_answer_after_all_is_told(edge: http_edge.HttpEdge) -> None:
+    server = ApiServer(pods=[pod()], renewed=[pod("u2", 5.0)])
+    at_edge = Edge(edge.endpoint, "nf_wrong")
+    with (
+        serving(server),
+        ask(server) as asked,
+        pytest.raises(Missing, match=r"No answer came through .* within 1 s"),
+    ):
+        pod_answers.renewed(asked, at_edge, "mock", 0, timeout_s=1)

@@ -8,7 +8,7 @@ import pytest
 
 from fakes.made_run import PARTS, Making, made
 from nearfar.runs import Run
-from nearfar.stats import stages
+from nearfar.stats import stages, telling
 from nearfar.stats.comparison import Comparison, Options, compared
 from nearfar.stats.explanation import NO_RECORDS, NOT_ENOUGH, NOTHING_FELT
 
@@ -48,6 +48,26 @@ def test_nothing_is_named_where_nothing_moved() -> None:
     found = sides().explanation
     assert found.most is None
     assert NOTHING_FELT == found.why_not
+
+
+def test_a_part_that_the_whole_varies_too_much_to_show_is_named_as_that() -> None:
+    found = pair(
+        Making(seed=1, drift_ms=900.0), Making(seed=2, drift_ms=900.0, more={"look_up": 30.0})
+    )
+    told = found.explanation
+    row = found.row("first content")
+    assert row is not None
+    assert "no difference seen" == row.word
+    assert told.most is not None
+    assert ("look_up", "", None) == (told.most.name, told.of, told.share)
+    assert any("that a user waits longer" in line for line in found.not_proved)
+    assert any("varies too much to show" in line for line in telling.lines(found))
+
+
+def test_a_part_that_is_sure_and_tiny_is_not_named() -> None:
+    found = sides(more={"admit": 1.0}).explanation
+    assert ["admit"] == [part.name for part in found.parts if part.seen]
+    assert found.most is None
 
 
 def test_too_few_blocks_name_nothing_and_say_so() -> None:
