@@ -162,11 +162,11 @@ def _loops() -> Iterator[None]:
         asyncio.set_event_loop(made[-1])
 
     begin()
-    with ThreadPoolExecutor(max_workers=8, initializer=begin) as workers:
-        made[0].set_default_executor(workers)
-        try:
+    try:
+        with ThreadPoolExecutor(max_workers=8, initializer=begin) as workers:
+            made[0].set_default_executor(workers)
             yield
-        finally:
-            asyncio.set_event_loop(None)
-    for loop in made:
-        loop.close()
+    finally:
+        asyncio.set_event_loop(None)
+        for loop in made:
+            loop.close()
