@@ -139,12 +139,14 @@ class Program:
         return [found.inputs for found in self.resources if found.type.startswith("kubernetes:")]
 
 
-def declare(build: Callable[[], object], *, preview: bool = False) -> Program:
+def declare(
+    build: Callable[[], object], *, preview: bool = False, recorder: Recorder | None = None
+) -> Program:
     """Run a program against the recorder, and wait until all it declared has arrived.
 
     In a preview the ids and outputs of what does not exist yet are unknown, as with the engine.
     """
-    recorder = Recorder()
+    recorder = recorder or Recorder()
     with _loops():
         pulumi.runtime.set_mocks(recorder, project="nearfar", stack="test", preview=preview)
         untyped: Any = pulumi.runtime.test
