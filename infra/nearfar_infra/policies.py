@@ -112,6 +112,11 @@ def _serving(settings: Settings) -> Iterator[Allow]:
         anywhere = Network("0.0.0.0/0")
         yield Allow("to-mirror", here, "out", anywhere, (port,), "weights and libraries", FETCHES)
     yield Allow("to-api-server", here, "out", API_SERVER, _API, "finds vLLM's pods", ASKS_API)
+
+
+def _gates(settings: Settings) -> Iterator[Allow]:
+    """The gate runs in vLLM's own server or in front of it, so both may ask its Redis."""
+    here = names.SERVING
     for part in ("vllm", "gate"):
         pods = names.selector(part)
         if settings.redis_url is not None:
@@ -210,7 +215,7 @@ _OPERATORS: dict[str, tuple[int | str, ...]] = {
     names.SPIN_OPERATOR: (9443,),
     names.CERT_MANAGER: (10250,),
 }
-_TABLES = (_everywhere, _ingress, _serving, _edge, _monitoring, _operators)
+_TABLES = (_everywhere, _ingress, _serving, _gates, _edge, _monitoring, _operators)
 
 
 def _behind(service: str) -> tuple[str, ...]:

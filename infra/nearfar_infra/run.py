@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import pulumi
 from pulumi import automation
 
-from nearfar_infra import names, project, stack
+from nearfar_infra import failure, names, project, stack
 from nearfar_infra.errors import EngineError
 from nearfar_infra.program import program
 
@@ -111,16 +111,8 @@ def _counted(changes: Mapping[Any, int] | None) -> dict[str, int]:
 
 
 def failed(error: automation.CommandError) -> EngineError:
-    """The engine's own last error line; the rest went to the log as it came."""
-    lines = [line.strip() for line in str(error).splitlines()]
-    told = [line for line in lines if line.startswith("error:") and not _is_frame(line)]
-    last = told[-1].removeprefix("error:").strip() if told else "Pulumi failed."
-    return EngineError(last.rstrip(".") + ".", "mend what it names, and run the same again.")
-
-
-def _is_frame(line: str) -> bool:
-    """Lines that only say that something failed."""
-    return line.endswith(("update failed", "preview failed")) or "an unhandled error" in line
+    """The engine's own reason; the rest went to the log as it came."""
+    return EngineError(failure.told(str(error)), "mend what it names, and run the same again.")
 
 
 def _run(call: Callable[[], R]) -> R:

@@ -20,7 +20,8 @@ from .tally import Tally, table
 
 FOLDERS = (
     *("tests/stack", "tests/edge_frontend", "tests/gpu_backend", "tests/nearfar"),
-    *("tests/infra/components", "tests/infra/plugin", "tests/infra/test_manifests.py"),
+    *("tests/infra/components", "tests/infra/plugin"),
+    *("tests/infra/test_manifests.py", "tests/infra/test_program.py"),
 )
 
 

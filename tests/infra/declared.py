@@ -139,12 +139,14 @@ class Program:
         return [found.inputs for found in self.resources if found.type.startswith("kubernetes:")]
 
 
-def declare(build: Callable[[], object], *, preview: bool = False) -> Program:
+def declare(
+    build: Callable[[], object], *, preview: bool = False, recorder: Recorder | None = None
+) -> Program:
     """Run a program against the recorder, and wait until all it declared has arrived.
 
     In a preview the ids and outputs of what does not exist yet are unknown, as with the engine.
     """
-    recorder = Recorder()
+    recorder = recorder or Recorder()
     with _loops():
         pulumi.runtime.set_mocks(recorder, project="nearfar", stack="test", preview=preview)
         untyped: Any = pulumi.runtime.test
@@ -162,11 +164,11 @@ def _loops() -> Iterator[None]:
         asyncio.set_event_loop(made[-1])
 
     begin()
-    with ThreadPoolExecutor(max_workers=8, initializer=begin) as workers:
-        made[0].set_default_executor(workers)
-        try:
+    try:
+        with ThreadPoolExecutor(max_workers=8, initializer=begin) as workers:
+            made[0].set_default_executor(workers)
             yield
-        finally:
-            asyncio.set_event_loop(None)
-    for loop in made:
-        loop.close()
+    finally:
+        asyncio.set_event_loop(None)
+        for loop in made:
+            loop.close()

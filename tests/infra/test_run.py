@@ -11,11 +11,10 @@ from pathlib import Path
 
 import pulumi
 import pytest
-from pulumi import automation
 
 from infra import given
 from infra.declared import declare
-from nearfar_infra import run
+from nearfar_infra import failure, run
 from nearfar_infra.errors import EngineError
 from nearfar_infra.project import INFRA
 
@@ -92,29 +91,41 @@ def test_a_state_without_a_passphrase_is_refused(tmp_path: Path) -> None:
         run.variables({"PULUMI_HOME": str(tmp_path)}, tmp_path / "infra")
 
 
-SAID = """
- code: 255
- stdout: Updating (dev):
+PULL = "[Pod nearfar-serving/fetch-9306]: [ImagePullBackOff] Back-off pulling image: not found"
+DEADLINE = "[DeadlineExceeded] Job was active longer than specified deadline"
+# As the real engine said it when an image was not there (names shortened).
+IMAGE_GONE = """
 Diagnostics:
-  pulumi:pulumi:Stack (nearfar-dev):
+  kubernetes:batch/v1:Job (engine-files-fetch):
+    error: 3 errors occurred:
+    \t* resource "urn:pulumi:t::n::k:batch/v1:Job::e" was successfully created, but the Kubernetes \
+API server reported that it failed to fully initialize or become live: Resource 'x' was created
+    \t* [Pod nearfar-serving/fetch-9306]: [ImagePullBackOff] Back-off pulling image: not found
+    \t* [DeadlineExceeded] Job was active longer than specified deadline
+
+  pulumi:pulumi:Stack (nearfar-test):
+    warning: using pulumi-resource-linode from $PATH
     error: update failed
-  kubernetes:core/v1:Service (front):
-    error: the NodeBalancer got no address.
+    error: Resource monitor has terminated, shutting down
+"""
+PROGRAM = """
+  pulumi:pulumi:Stack (nearfar-dev):
+    error: The configuration is not valid: region has no plan. Next step: correct it.
+    error: an unhandled error occurred: Program exited with non-zero exit code: 1
 """
 
 
-def said(text: str) -> automation.CommandError:
-    class Result:
-        def __str__(self) -> str:
-            return text
-
-    result: object = Result()
-    return automation.CommandError(result)  # type: ignore[arg-type]
-
-
-def test_a_failed_run_tells_the_engine_s_own_last_error() -> None:
-    assert "the NodeBalancer got no address." == run.failed(said(SAID)).message
-
-
-def test_a_failure_without_a_word_is_told_as_one() -> None:
-    assert "Pulumi failed." == run.failed(said("")).message
+@pytest.mark.parametrize(
+    ("said", "line"),
+    [
+        (
+            IMAGE_GONE,
+            f"engine-files-fetch: {PULL}; {DEADLINE}.",
+        ),
+        (PROGRAM, "The configuration is not valid: region has no plan. Next step: correct it."),
+        ("", "Pulumi failed."),
+        ("    error: update failed", "Pulumi failed."),
+    ],
+)
+def test_a_failed_run_is_told_in_one_line_of_the_engine_s_own_words(said: str, line: str) -> None:
+    assert line == failure.told(said)

@@ -167,6 +167,17 @@ class TestErrors:
             assert least <= int(caught.value.response.headers["retry-after"]) <= most
             assert expected == len(calls.seen)
 
+    @pytest.mark.fault(24)
+    def test_an_upstream_that_is_starting_is_a_503_that_says_when_to_come_back(
+        self, edge: Edge, caller: Caller, calls: Calls
+    ) -> None:
+        """As an ingress says it that has nobody behind it: no Retry-After, no JSON."""
+        calls.answer(Script(status=503, body=b"no available server\n"))
+        with caller.openai(edge) as client, pytest.raises(openai.InternalServerError) as caught:
+            client.chat.completions.create(**caller.body())
+        assert 503 == caught.value.status_code
+        assert 1 <= int(caught.value.response.headers["retry-after"])
+
     def test_an_error_in_the_stream_is_an_api_error(
         self, edge: Edge, caller: Caller, calls: Calls
     ) -> None:

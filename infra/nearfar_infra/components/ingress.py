@@ -75,7 +75,9 @@ def values(settings: FrontSettings, image: ImageRef) -> dict[str, Any]:
         "service": {"enabled": False},
         "ports": _ports(),
         "providers": {
-            "kubernetesCRD": {"allowCrossNamespace": True},
+            # A model server that starts is a 503, which the edge knows to wait for; without this
+            # its route would be gone, and a 404 tells nobody to come back.
+            "kubernetesCRD": {"allowCrossNamespace": True, "allowEmptyServices": True},
             "kubernetesIngress": {"enabled": False},
         },
         "ingressRoute": {"dashboard": {"enabled": False}},

@@ -26,13 +26,9 @@ class RedisArgs:
 
 
 class Redis(pulumi.ComponentResource):
-    """`url` is what a gate is given: its own user, limited to its own keys (secret).
-
-    `operator_url` is the operator's, for `nearfar usage` over a port that is forwarded.
-    """
+    """`url` is what a gate is given: its own user, limited to its own keys (secret)."""
 
     url: pulumi.Output[str]
-    operator_url: pulumi.Output[str]
 
     def __init__(self, name: str, args: RedisArgs, opts: ResourceOptions | None = None) -> None:
         super().__init__("nearfar:components:Redis", name, {}, opts)
@@ -41,7 +37,9 @@ class Redis(pulumi.ComponentResource):
         users: pulumi.Output[str] = pulumi.Output.secret(given.apply(_users))
         needed = [
             declare(
-                f"{name}-users", redis.secret(args.namespace, users, args.metrics_password), own
+                f"{name}-users",
+                redis.secret(args.namespace, users, args.metrics_password, args.operator_password),
+                own,
             ),
             declare(f"{name}-config", redis.config_map(args.namespace), own),
         ]
@@ -54,7 +52,6 @@ class Redis(pulumi.ComponentResource):
         )
         self.server = declare(name, manifest, ResourceOptions(parent=self, depends_on=needed))
         self.url = self._url("gate", args.gate_password)
-        self.operator_url = self._url("operator", args.operator_password)
         self.register_outputs({"url": self.url})
 
     def _url(self, user: str, password: pulumi.Input[str]) -> pulumi.Output[str]:

@@ -63,14 +63,21 @@ def acl(gate: str, operator: str, metrics: str) -> str:
 
 
 def secret(
-    namespace: pulumi.Input[str], users: pulumi.Output[str], metrics: pulumi.Input[str]
+    namespace: pulumi.Input[str],
+    users: pulumi.Output[str],
+    metrics: pulumi.Input[str],
+    operator: pulumi.Input[str],
 ) -> Manifest:
-    """The file of users, and the one password that the pod itself needs, for its probes."""
+    """The file of users, the password of the pod's own probes, and the operator's to read here."""
     return {
         "apiVersion": "v1",
         "kind": "Secret",
         "metadata": {"name": SECRET, "namespace": namespace, "labels": names.labels("redis")},
-        "stringData": {"users.acl": users, "metrics": pulumi.Output.secret(metrics)},
+        "stringData": {
+            "users.acl": users,
+            "metrics": pulumi.Output.secret(metrics),
+            "operator": pulumi.Output.secret(operator),
+        },
     }
 
 

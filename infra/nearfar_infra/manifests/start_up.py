@@ -35,9 +35,12 @@ class StartUp:
 
     @property
     def fetch_s(self) -> int:
-        """From the fetch Job's creation to its end: the image, then the weights."""
+        """From the fetch Job's creation to its end: the image, then the weights.
+
+        Its node is there: it waits for GPUs. What ends a Job whose image never comes is this.
+        """
         weights = 0.0 if self.streamed else self.weight_bytes / WORST_DOWNLOAD_BYTES_S
-        return _minutes(NODE_S + IMAGE_BYTES / WORST_DOWNLOAD_BYTES_S + weights)
+        return _minutes(IMAGE_BYTES / WORST_DOWNLOAD_BYTES_S + weights)
 
     @property
     def probe_failures(self) -> int:

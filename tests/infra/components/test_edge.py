@@ -11,6 +11,7 @@ import pytest
 from pulumi.runtime import MockResourceArgs
 
 from edge_frontend import settings as edge_settings
+from infra import declared
 from infra.declared import Declared, Program, Recorder
 from infra.given import settings, sources
 from nearfar.checkout import here
@@ -56,13 +57,10 @@ class Plugin(Recorder):
 
 def declare(target: str, after: Callable[[Edge], object] = lambda _: None, **more: str) -> Program:
     chosen = settings(edgeTarget=target, **TARGETS[target], **more)
-    recorder = Plugin()
-    pulumi.runtime.set_mocks(recorder, project="nearfar", stack="test", preview=False)
 
     def secret(name: str) -> pulumi.Output[str]:
         return pulumi.Output.secret(SECRETS[name])
 
-    @pulumi.runtime.test  # type: ignore[untyped-decorator]
     def run() -> None:
         edge = Edge(
             "edge",
@@ -81,8 +79,7 @@ def declare(target: str, after: Callable[[Edge], object] = lambda _: None, **mor
         )
         after(edge)
 
-    run()
-    return Program(tuple(recorder.resources))
+    return declared.declare(run, recorder=Plugin())
 
 
 def names(program: Program) -> list[str]:

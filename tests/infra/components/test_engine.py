@@ -276,6 +276,14 @@ def test_another_model_is_another_job_and_nothing_else_is() -> None:
     assert first != engine(moved).one("Job").called
 
 
+def test_a_job_whose_image_never_comes_ends_by_itself(programs: dict[str, Program]) -> None:
+    """The engine starts its own patience anew at every event of a Job."""
+    budget = StartUp(settings().serving.weight_bytes)
+    spec = programs["volume"].one("Job").inputs["spec"]
+    assert budget.fetch_s == spec["activeDeadlineSeconds"]
+    assert settings().serving.weight_bytes / 15e6 < budget.fetch_s < 3600
+
+
 def test_the_volume_has_the_chosen_class_and_size() -> None:
     program = engine(settings(storageClass="linode-block-storage-retain", modelVolumeGib="80"))
     spec = program.one("PersistentVolumeClaim", "model").inputs["spec"]

@@ -128,6 +128,13 @@ def test_certificates_lie_on_a_volume_of_one_traefik(name: str) -> None:
     assert told["certificatesResolvers"][RESOLVER]["acme"]["storage"].startswith("/data/")
 
 
+@pytest.mark.fault(24)
+def test_a_model_server_that_starts_is_a_503_at_the_ingress() -> None:
+    """The edge makes 503 with Retry-After of it; without its Service a route would be a 404."""
+    found = values(whole.kind("smallest"))["providers"]["kubernetesCRD"]
+    assert found["allowEmptyServices"] is True
+
+
 @every
 def test_every_route_is_tls_and_in_the_flow_table(name: str) -> None:
     program = whole.kind(name)

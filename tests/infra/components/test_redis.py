@@ -61,7 +61,17 @@ def test_passwords_stand_in_one_secret_and_nowhere_else(program: Program) -> Non
             assert "canary" not in str(found.inputs)
     secret = program.one("Secret")
     assert "stringData" in secret.secret
-    assert {"users.acl", "metrics"} == secret.inputs["stringData"].keys()
+    assert {"users.acl", "metrics", "operator"} == secret.inputs["stringData"].keys()
+
+
+def test_the_pod_sees_the_file_of_users_and_no_password_of_others(program: Program) -> None:
+    """The operator's is in the Secret for who may read it there, and in no pod."""
+    pod = program.one("StatefulSet").inputs["spec"]["template"]["spec"]
+    (volume,) = pod["volumes"]
+    mounted = [source["secret"]["items"] for source in volume["projected"]["sources"][1:]]
+    assert [[{"key": "users.acl", "path": "users.acl"}]] == mounted
+    (server,) = pod["containers"]
+    assert ["metrics"] == [e["valueFrom"]["secretKeyRef"]["key"] for e in server["env"]]
 
 
 def test_another_password_starts_it_anew() -> None:

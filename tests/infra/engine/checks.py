@@ -92,6 +92,20 @@ def policies(api: Api) -> Iterator[str]:
         yield f"namespace {name} does not deny by default"
 
 
+def references(api: Api) -> Iterator[str]:
+    """What a pod mounts or takes its environment from is there; kwok would not miss it."""
+    there = {
+        (kind, _name(each))
+        for kind in ("configmaps", "secrets", "persistentvolumeclaims")
+        for each in api.list(kind)
+    }
+    for pod in api.list("pods"):
+        if pod["status"]["phase"] == "Running":
+            for kind, name in _referred(pod["spec"]):
+                if (kind, f"{pod['metadata']['namespace']}/{name}") not in there:
+                    yield f"pod {_name(pod)} needs {kind} {name}"
+
+
 def images(api: Api, mirror: str) -> Iterator[str]:
     """Every image of ours comes from the mirror; what the product pins, by digest."""
     host = mirror.partition("://")[2]
@@ -139,6 +153,28 @@ def _tolerates(spec: Object) -> bool:
         each.get("key") in (None, names.GPU_TAINT["key"]) and each.get("operator") == "Exists"
         for each in spec.get("tolerations", [])
     )
+
+
+def _referred(spec: Object) -> Iterator[tuple[str, str]]:
+    for volume in spec.get("volumes", []):
+        for source in (volume, *volume.get("projected", {}).get("sources", [])):
+            for key, kind, named in _SOURCES:
+                if key in source and not source[key].get("optional"):
+                    yield kind, source[key].get(named) or source[key]["name"]
+    for container in [*spec["containers"], *spec.get("initContainers", [])]:
+        for entry in container.get("env", []):
+            for key, kind in (("secretKeyRef", "secrets"), ("configMapKeyRef", "configmaps")):
+                found = entry.get("valueFrom", {}).get(key)
+                if found and not found.get("optional"):
+                    yield kind, found["name"]
+
+
+# (field of a volume, kind, where its name stands)
+_SOURCES = (
+    ("configMap", "configmaps", "name"),
+    ("secret", "secrets", "secretName"),
+    ("persistentVolumeClaim", "persistentvolumeclaims", "claimName"),
+)
 
 
 def _absent(selector: Object) -> bool:

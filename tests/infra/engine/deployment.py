@@ -111,7 +111,7 @@ class Deployment:
         self._runs += 1
         log = self.bed.home / "logs" / f"{self.name}-{self._runs:02d}-{verb}.log"
         log.parent.mkdir(exist_ok=True)
-        with log.open("w") as lines:
+        with log.open("w", buffering=1) as lines:
             try:
                 result = call(stack, lambda line: lines.write(f"{line}\n"))
             except auto.CommandError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from . import plan, steps
+from .controllers import wait_for
 from .deployment import Failed, Outcome
 from .steps import Broken, Pass, Step
 
@@ -31,6 +32,8 @@ def recycled(run: Pass) -> Outcome:
         for pool in state.of("LkeNodePool").values():
             pool["nodes"] = [f"{name}-recycled" for name in pool["nodes"]]
         run.bed.nodes().match(state)
+    # The pod collector takes pods of lost nodes away after a minute.
+    wait_for("all pods are on nodes that exist", lambda: not _orphans(run), 180)
     steps.stands(run)
     run.deployment.refresh()
     return steps.unchanged(run)
@@ -44,6 +47,12 @@ def remodelled(run: Pass) -> Outcome:
         raise Broken(f"much was replaced: {outcome.changes}")
     steps.stands(run)
     return steps.unchanged(run)
+
+
+def _orphans(run: Pass) -> set[str]:
+    """Nodes that pods name and that are gone."""
+    named = {pod["spec"].get("nodeName", "") for pod in run.api.list("pods")}
+    return named - {node["metadata"]["name"] for node in run.api.list("nodes")}
 
 
 PASS: tuple[Step, ...] = (resumed, recycled, remodelled, steps.destroyed, steps.unseen)

@@ -6,6 +6,7 @@ import hashlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, cast
 
 import pulumi
 
@@ -17,7 +18,8 @@ from .bed import Bed
 from .deployment import Config, Deployment
 
 # No change has to wait for a pod longer than this: what is played is there in a second.
-_PATIENCE = "60s"
+_PATIENCE_S = 40
+_JOB = "kubernetes:batch/v1:Job"
 _WAITED_FOR = ("Deployment", "StatefulSet", "Job", "DaemonSet", "Service", "PersistentVolumeClaim")
 
 
@@ -76,9 +78,12 @@ def _impatient(
     args: pulumi.ResourceTransformationArgs,
 ) -> pulumi.ResourceTransformationResult | None:
     if args.type_.startswith("kubernetes:") and args.type_.endswith(_WAITED_FOR):
-        args.opts.custom_timeouts = pulumi.CustomTimeouts(
-            create=_PATIENCE, update=_PATIENCE, delete=_PATIENCE
-        )
+        patience = f"{_PATIENCE_S}s"
+        args.opts.custom_timeouts = pulumi.CustomTimeouts(patience, patience, patience)
+        if args.type_ == _JOB:
+            # The provider starts a Job's time-out anew at every event; this one ends it.
+            spec = cast("dict[str, Any]", args.props["spec"])
+            spec["activeDeadlineSeconds"] = _PATIENCE_S
         return pulumi.ResourceTransformationResult(args.props, args.opts)
     return None
 

@@ -89,6 +89,7 @@ def recovered(run: Pass) -> Outcome:
     plan.pins(run.bed.home / "pins.toml")
     outcome = run.deployment.up()
     stands(run)
+    _none(_lost(run))
     _hold(_answer(run.deployment.outputs()) != "", "the edge answered with an empty text")
     return outcome
 
@@ -141,10 +142,16 @@ def start(bed: Bed, name: str = "test") -> Pass:
 def stands(run: Pass) -> None:
     """Everything runs where it belongs, and policies mean somebody."""
     wait_for("all pods run", lambda: not list(checks.pods(run.api)), 90)
-    for check in (checks.pods, checks.placement, checks.engine, checks.policies):
+    for check in (checks.pods, checks.placement, checks.references, checks.engine, checks.policies):
         _none(check(run.api))
     _none(checks.images(run.api, run.bed.cloud.url))
     run.bed.plane.check()
+
+
+def _lost(run: Pass) -> list[str]:
+    """What the state says is there, and is not: a refresh would see it gone."""
+    outcome = run.deployment.refresh()
+    return [f"{n} {what} in a refresh" for what, n in outcome.changes.items() if what != "same"]
 
 
 def _answer(outputs: dict[str, Any]) -> str:

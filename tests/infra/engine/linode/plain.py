@@ -41,8 +41,8 @@ class Plain:
         return Change(names, tuple(name for name in names if name in fixed))
 
     def create(self, inputs: Values) -> Made:
+        self._called("create")
         with self.account.open() as state:
-            self._called(state, "create")
             number = state.add(self.kind, dict(inputs))
             self.made(state, number)
             return Made(number, self.outputs(state, number))
@@ -55,8 +55,8 @@ class Plain:
             return Found(self.outputs(state, id_), self.inputs(state, id_))
 
     def update(self, id_: str, outputs: Values, news: Values) -> Values:
+        self._called("update")
         with self.account.open() as state:
-            self._called(state, "update")
             if id_ not in state.of(self.kind):
                 raise KindError(f"{self.kind} {id_} is not there.", "run `pulumi refresh`.")
             state.of(self.kind)[id_] = dict(news)
@@ -64,8 +64,8 @@ class Plain:
             return self.outputs(state, id_)
 
     def delete(self, id_: str, outputs: Values) -> None:
+        self._called("delete")
         with self.account.open() as state:
-            self._called(state, "delete")
             self.gone(state, id_)
             state.of(self.kind).pop(id_, None)
 
@@ -83,10 +83,13 @@ class Plain:
         """What would have to be given to have the thing as it is."""
         return dict(state.of(self.kind)[number])
 
-    def _called(self, state: State, verb: str) -> None:
+    def _called(self, verb: str) -> None:
+        """Note the call, and let it fail if it is to: before anything is done."""
         call = f"{verb} {self.kind}"
-        state.calls.append(call)
-        if state.fails(call):
+        with self.account.open() as state:
+            state.calls.append(call)
+            fails = state.fails(call)
+        if fails:
             raise KindError(f"[500] {call}: internal error of the account's API.", "try again.")
 
 
