@@ -14,7 +14,7 @@ from attribution.places import NOTHING, NOWHERE, PLACES, Injection
 pytestmark = pytest.mark.timeout(600)
 # Far above what a machine that also runs other tests does to a request.
 DELAY_MS = 80.0
-ROUNDS = (20, 40, 80)
+ROUNDS = (12, 24, 48)
 
 
 @pytest.fixture(scope="module")

@@ -53,8 +53,10 @@ class Namespaces(pulumi.ComponentResource):
                     *(allow(rule) for rule in rules if rule.namespace == called),
                 )
             ]
+            # By names and not by ids: one more policy must not make the namespace unknown in a
+            # preview, which would show everything in it as replaced.
             self.ready[called] = pulumi.Output.all(
-                named(made), *(policy.id for policy in in_force)
+                named(made), *(named(policy) for policy in in_force)
             ).apply(lambda known: str(known[0]))
         self.register_outputs({})
 

@@ -69,8 +69,11 @@ def engine(api: Api) -> Iterator[str]:
             yield f"{_name(pod)} is on a node that advertises no GPU"
 
 
-def policies(api: Api) -> Iterator[str]:
-    """Each namespace denies by default; every exception selects pods, and peers that are there."""
+def policies(api: Api, spared: frozenset[str] = frozenset()) -> Iterator[str]:
+    """Each namespace denies by default; every exception selects pods, and peers that are there.
+
+    `spared` are policies whose pods have ended and are gone.
+    """
     spaces = {n["metadata"]["name"]: n["metadata"]["labels"] for n in api.list("namespaces")}
     running = api.list("pods")
     ours = {name for name, labels in spaces.items() if labels.items() >= _OURS.items()}
@@ -81,7 +84,7 @@ def policies(api: Api) -> Iterator[str]:
             denied.add((meta["namespace"], tuple(sorted(spec["policyTypes"]))))
             continue
         inside = [pod for pod in running if pod["metadata"]["namespace"] == meta["namespace"]]
-        needed = _name(policy) not in _FOR_THEM and not _absent(spec["podSelector"])
+        needed = _name(policy) not in _FOR_THEM | spared and not _absent(spec["podSelector"])
         if needed and not _any(spec["podSelector"], inside):
             yield f"policy {_name(policy)} selects no pod"
         for peer in _peers(spec):

@@ -7,6 +7,9 @@ from .controllers import wait_for
 from .deployment import Failed, Outcome
 from .steps import Broken, Pass, Step
 
+# The Job's pod has ended, and is gone with its node.
+_FETCHING = frozenset({"nearfar-serving/to-mirror", "nearfar-serving/to-model-hub"})
+
 
 def resumed(run: Pass) -> Outcome:
     """An up that ends after the pools is taken up where it ended."""
@@ -34,7 +37,7 @@ def recycled(run: Pass) -> Outcome:
         run.bed.nodes().match(state)
     # The pod collector takes pods of lost nodes away after a minute.
     wait_for("all pods are on nodes that exist", lambda: not _orphans(run), 180)
-    steps.stands(run)
+    steps.stands(run, _FETCHING)
     run.deployment.refresh()
     return steps.unchanged(run)
 
@@ -45,7 +48,7 @@ def remodelled(run: Pass) -> Outcome:
     outcome = run.deployment.up()
     if "replace" in outcome.changes and outcome.changes["replace"] > 4:
         raise Broken(f"much was replaced: {outcome.changes}")
-    steps.stands(run)
+    steps.stands(run, _FETCHING)
     return steps.unchanged(run)
 
 

@@ -66,7 +66,8 @@ def test_instants_and_gaps_are_those_of_the_server(
         assert found.first_content_ms is not None
         assert 40 <= found.first_content_ms + 1
         assert 3 == len(found.gaps_ms)
-        assert 30 == pytest.approx(sum(found.gaps_ms), abs=25)
+        between_s = (found.last_content_s or 0) - (found.first_content_s or 0)
+        assert between_s * 1000 == pytest.approx(sum(found.gaps_ms), abs=0.01)
         assert found.sent_s < (found.headers_s or 0) <= (found.first_content_s or 0)
         assert (found.last_content_s or 0) <= (found.end_s or 0)
         assert Usage(3, 4, None) == found.usage
@@ -310,7 +311,7 @@ def test_a_stall_is_seen_by_all_who_were_due_meanwhile(tmp_path: Path) -> None:
     waited = sorted((s.from_schedule_ms or 0 for s in run.good), reverse=True)
     assert 40 == len(waited)
     assert sum(ms > 100 for ms in waited) >= 17
-    assert 1000 <= waited[0] < 1500
+    assert 1000 <= waited[0]
     assert waited[10] > 400
 
 
