@@ -37,7 +37,7 @@ from . import gate
 from .load import Connection, Plan, Sample
 
 STREAMS = 64
-TOKENS, GAP_MS = 48, 80  # some four seconds
+TOKENS, GAP_MS = 12, 320  # some four seconds, at a pace that leaves the two cores idle
 DIRECT, GATED = "direct", "gate"
 BARE, BOTH, RULES = "edge", "edge, gate", "edge, gate, rules"
 WAYS = (DIRECT, GATED, BARE, BOTH, RULES)
