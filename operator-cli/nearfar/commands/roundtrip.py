@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from nearfar import checkout, console, state
+from nearfar.commands import target
 from nearfar.errors import BadInput, Missing, NearfarError
 from nearfar.interrupt import stop_on_signals
 from nearfar.placement import vantage, ways, ways_table
@@ -31,6 +32,7 @@ Examples:
 
 
 @click.command("roundtrip", help=HELP)
+@target.stack_option
 @click.option(
     "--endpoint",
     envvar="NEARFAR_ENDPOINT",
@@ -49,7 +51,10 @@ Examples:
               help="How nearfar is called on machines that --from reaches over ssh.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print every trip as one line of JSON.")
 def command(endpoint: str | None, api_key: str | None, as_json: bool, **given: Any) -> int:
-    if endpoint is None:
+    there = target.stack() if endpoint is None else None
+    if there is not None:
+        endpoint, api_key = there.endpoint, api_key or there.api_key
+    elif endpoint is None:
         local = state.require(checkout.here())
         endpoint, api_key = local.endpoint, api_key or local.api_key
     places = [_place(other) for other in given["others"]]
