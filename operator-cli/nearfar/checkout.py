@@ -43,5 +43,6 @@ def here() -> Checkout:
 def python_path(checkout: Checkout) -> str:
     """Return the PYTHONPATH that finds the packages of this project."""
     return os.pathsep.join(
-        str(checkout.root / folder) for folder in ("edge-frontend", "gpu-backend", "infra", "operator-cli")
+        str(checkout.root / folder)
+        for folder in ("edge-frontend", "gpu-backend", "infra", "operator-cli")
     )

@@ -63,7 +63,8 @@ def test_arguments_reach_the_command_line_as_they_are(checkout: Path) -> None:
 
 def test_the_packages_are_found_from_any_folder(checkout: Path, tmp_path: Path) -> None:
     expected = ":".join(
-        f"{checkout}/{folder}" for folder in ("edge-frontend", "gpu-backend", "infra", "operator-cli")
+        f"{checkout}/{folder}"
+        for folder in ("edge-frontend", "gpu-backend", "infra", "operator-cli")
     )
     ran = launch(checkout / "nearfar", cwd=tmp_path, PYTHONPATH="/somewhere/else")
     assert expected == ran.stdout.splitlines()[0]
