@@ -58,6 +58,9 @@ class Api:
         return self
 
     def __exit__(self, *unused: object) -> None:
+        self.close()
+
+    def close(self) -> None:
         self._client.close()
 
     def list(self, kind: str, namespace: str | None = None) -> list[Object]:

@@ -117,7 +117,7 @@ def _build(home: Path) -> None:
     shutil.copytree(golang.MODULE, source)
     go = golang.find(cache())
     env = _environment()
-    say(f"building {len(_PACKAGES)} programs with {go} (once; 25 minutes on two busy cores)")
+    say(f"building {len(_PACKAGES)} programs with {go} (once; 15 minutes of processor time)")
     patches.lay(go, env, source)
     (draft / "bin").mkdir()
     _compile(go, env, source, draft / "bin")

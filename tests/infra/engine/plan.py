@@ -6,7 +6,7 @@ import hashlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pulumi
 
@@ -82,10 +82,16 @@ def _impatient(
         args.opts.custom_timeouts = pulumi.CustomTimeouts(patience, patience, patience)
         if args.type_ == _JOB:
             # The provider starts a Job's time-out anew at every event; this one ends it.
-            spec = cast("dict[str, Any]", args.props["spec"])
-            spec["activeDeadlineSeconds"] = _PATIENCE_S
+            args.props = {**args.props, "spec": _brief(args.props["spec"])}
         return pulumi.ResourceTransformationResult(args.props, args.opts)
     return None
+
+
+def _brief(spec: Any) -> Any:
+    """A Job's spec with a short deadline; a spec may be known only later."""
+    if isinstance(spec, pulumi.Output):
+        return spec.apply(_brief)
+    return {**spec, "activeDeadlineSeconds": _PATIENCE_S}
 
 
 def _nothing() -> None:

@@ -19,10 +19,11 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pass]:
+def run(bed: Bed) -> Iterator[Pass]:
     """A stack on the bed."""
-    with Bed(tmp_path_factory.mktemp("engine")) as bed:
-        yield steps.start(bed)
+    found = steps.start(bed)
+    yield found
+    found.api.close()
 
 
 _failed: list[str] = []

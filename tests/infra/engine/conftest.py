@@ -1,0 +1,16 @@
+"""One test bed for all tests of the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from .bed import Bed
+
+
+@pytest.fixture(scope="session")
+def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
+    """The engine, a control plane, an account; built first where they are not in the cache."""
+    with Bed(tmp_path_factory.mktemp("engine")) as found:
+        yield found
