@@ -1,8 +1,9 @@
-"""Runs commands in this process, as the launcher would."""
+"""Runs commands in this process, as the launcher would; a certificate for servers of tests."""
 
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,3 +47,18 @@ def run(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.
         return Ran(code, written.out, written.err)
 
     return call
+
+
+@pytest.fixture(scope="session")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A certificate for localhost that nobody signed but itself."""
+    path = tmp_path_factory.mktemp("tls") / "pair.pem"
+    argv = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1"]
+    argv += ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
+    argv += ["-keyout", str(path), "-out", str(path.with_suffix(".crt"))]
+    try:
+        subprocess.run(argv, check=True, capture_output=True)
+    except FileNotFoundError:
+        pytest.skip("there is no openssl on this machine to make a certificate with")
+    path.write_bytes(path.read_bytes() + path.with_suffix(".crt").read_bytes())
+    return path

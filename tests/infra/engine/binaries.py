@@ -6,16 +6,15 @@ version builds beside the old one, and two runs at once share one build.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+from gpu_backend import lock
 
 from . import golang, patches
 from .say import say
@@ -51,6 +50,7 @@ _STAGES = (
     "pod/fast/pod-delete.yaml",
 )
 _HEARTBEAT_S = 30
+_PATIENCE_S = 3600.0  # with another run that builds
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ def ensure() -> Binaries:
     if (home / "bin").is_dir():
         return Binaries(home)
     cache().mkdir(parents=True, exist_ok=True)
-    with _only_one(cache() / "busy"):
+    with lock.held(cache() / "busy", timeout_s=_PATIENCE_S, waiting=_wait):
         if not (home / "bin").is_dir():
             _build(home)
     return Binaries(home)
@@ -162,13 +162,6 @@ def _take_files(go: Path, env: dict[str, str], source: Path, draft: Path) -> Non
     dynamic.chmod(0o755)
 
 
-@contextmanager
-def _only_one(path: Path) -> Iterator[None]:
-    """Hold a lock that the kernel takes back even from a killed process."""
-    with path.open("w") as handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            say("another run is building the engine; waiting for it")
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
+def _wait(waited_s: float) -> None:
+    if waited_s < lock.POLL_S:
+        say("another run is building the engine; waiting for it")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-import subprocess
 from pathlib import Path
 from typing import Self
 
@@ -131,21 +130,6 @@ async def test_the_head_names_host_key_and_length() -> None:
         "x-nearfar-trace: 1",
     ):
         assert line.encode() in head.split(b"\r\n")
-
-
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A certificate for localhost that nobody signed but itself."""
-    path = tmp_path_factory.mktemp("tls") / "pair.pem"
-    argv = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1"]
-    argv += ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
-    argv += ["-keyout", str(path), "-out", str(path.with_suffix(".crt"))]
-    try:
-        subprocess.run(argv, check=True, capture_output=True)
-    except FileNotFoundError:
-        pytest.skip("there is no openssl on this machine to make a certificate with")
-    path.write_bytes(path.read_bytes() + path.with_suffix(".crt").read_bytes())
-    return path
 
 
 @pytest.fixture

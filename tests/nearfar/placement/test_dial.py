@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.server
 import ssl
-import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -124,21 +123,6 @@ def test_a_connection_that_the_server_closed_is_not_opened_again_behind_our_back
         assert (True, False) == (is_open, line.still_open)
         with pytest.raises(Missing, match="failed"):
             line.ask("/")
-
-
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A certificate for localhost that nobody signed but itself."""
-    path = tmp_path_factory.mktemp("tls") / "pair.pem"
-    argv = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1"]
-    argv += ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
-    argv += ["-keyout", str(path), "-out", str(path.with_suffix(".crt"))]
-    try:
-        subprocess.run(argv, check=True, capture_output=True)
-    except FileNotFoundError:
-        pytest.skip("there is no openssl on this machine to make a certificate with")
-    path.write_bytes(path.read_bytes() + path.with_suffix(".crt").read_bytes())
-    return path
 
 
 def test_tls_has_a_time_of_its_own(certificate: Path, monkeypatch: pytest.MonkeyPatch) -> None:
