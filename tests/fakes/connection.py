@@ -160,6 +160,8 @@ class Connection(asyncio.Protocol):
         return True
 
     async def _stream(self, record: Record, script: Script, ask: Ask) -> bool:
+        if script.anew:
+            render_stream.cache_clear()
         events = render_stream(ask, script)
         coded = script.framing == "chunked"
         if script.framing == "length":

@@ -47,6 +47,7 @@ class Script:
     metrics: Mapping[str, Any] | None = None  # per-request metrics, see METRICS
     role_chunk: bool = True
     extra: Mapping[str, Any] | None = None  # unknown fields of every chunk, or of the body
+    anew: bool = False  # put together for each request; else a question that came before is quicker
 
     # The pace.
     role_ms: float | None = None
