@@ -19,6 +19,8 @@ LEAST_RECORDED = 0.95
 # A part that moved without being felt is named from this share of the whole wait on: smaller ones
 # are sure where they hardly vary, and matter to nobody.
 LEAST_WORTH = 0.02
+# Parts whose sizes differ by less than this, besides what chance makes, are of one size.
+SAME_SIZE = 0.1
 NO_RECORDS = (
     "not all requests came with the edge's record on both sides: the key needs the permission trace"
 )
@@ -99,7 +101,7 @@ def _named(found: Sequence[Finding], split: Split, felt: Mapping[str, Finding]) 
     candidates = [part for part in found if part.seen and _of(part, moved)]
     if not candidates:
         return Explanation(tuple(found), split, None, "", None, NO_PART)
-    most = max(candidates, key=lambda part: abs(part.value))
+    most = _first_of_the_largest(candidates)
     of = _of(most, moved)
     whole = moved[of].value
     share = most.value / whole if whole else None
@@ -110,6 +112,21 @@ def _named(found: Sequence[Finding], split: Split, felt: Mapping[str, Finding]) 
     return Explanation(tuple(found), split, most, of, share, "", also)
 
 
+def _first_of_the_largest(candidates: Sequence[Finding]) -> Finding:
+    """The largest; of several of one size the first on the way.
+
+    What is held back early can make what follows longer or shorter, and never the other way round.
+    """
+
+    def reach(part: Finding) -> float:
+        low, high = part.difference.interval()
+        return (high - low) / 2
+
+    largest = max(candidates, key=lambda part: abs(part.value))
+    least = (1 - SAME_SIZE) * abs(largest.value) - reach(largest)
+    return next(part for part in candidates if abs(part.value) + reach(part) >= least)
+
+
 def _unfelt(found: Sequence[Finding], split: Split, felt: Mapping[str, Finding]) -> Explanation:
     """Name the part that moved, if it is worth it, although nothing that is felt shows it."""
     if not any(one.difference.known for one in felt.values()):
@@ -118,7 +135,7 @@ def _unfelt(found: Sequence[Finding], split: Split, felt: Mapping[str, Finding])
     worth = [part for part in found if part.seen and abs(part.value) >= least]
     if not worth:
         return Explanation(tuple(found), split, None, "", None, NOTHING_FELT)
-    most = max(worth, key=lambda part: abs(part.value))
+    most = _first_of_the_largest(worth)
     return Explanation(tuple(found), split, most, "", None, "")
 
 
