@@ -98,12 +98,13 @@ def _named(found: Sequence[Finding], split: Split, felt: Mapping[str, Finding]) 
     moved = {name: one for name, one in felt.items() if one.seen}
     if not moved:
         return _unfelt(found, split, felt)
-    candidates = [part for part in found if part.seen and _of(part, moved)]
+    unfelt = _worth(found, felt)
+    candidates = [part for part in found if part.seen and (_of(part, moved) or part in unfelt)]
     if not candidates:
         return Explanation(tuple(found), split, None, "", None, NO_PART)
     most = _first_of_the_largest(candidates)
     of = _of(most, moved)
-    whole = moved[of].value
+    whole = moved[of].value if of else 0.0
     share = most.value / whole if whole else None
     is_late = stages.after_first(most.name)
     others = [c for c in candidates if stages.after_first(c.name) is not is_late]
@@ -131,12 +132,17 @@ def _unfelt(found: Sequence[Finding], split: Split, felt: Mapping[str, Finding])
     """Name the part that moved, if it is worth it, although nothing that is felt shows it."""
     if not any(one.difference.known for one in felt.values()):
         return Explanation(tuple(found), split, None, "", None, NOT_ENOUGH)
-    least = LEAST_WORTH * felt[END_TO_END].difference.before if END_TO_END in felt else float("inf")
-    worth = [part for part in found if part.seen and abs(part.value) >= least]
+    worth = _worth(found, felt)
     if not worth:
         return Explanation(tuple(found), split, None, "", None, NOTHING_FELT)
     most = _first_of_the_largest(worth)
     return Explanation(tuple(found), split, most, "", None, "")
+
+
+def _worth(found: Sequence[Finding], felt: Mapping[str, Finding]) -> list[Finding]:
+    """The parts that moved by so much of the whole wait that they are named, felt or not."""
+    least = LEAST_WORTH * felt[END_TO_END].difference.before if END_TO_END in felt else float("inf")
+    return [part for part in found if part.seen and abs(part.value) >= least]
 
 
 def _of(part: Finding, moved: Mapping[str, Finding]) -> str:
