@@ -19,6 +19,8 @@ LEAST_RECORDED = 0.95
 # A part that moved without being felt is named from this share of the whole wait on: smaller ones
 # are sure where they hardly vary, and matter to nobody.
 LEAST_WORTH = 0.02
+# Parts whose sizes differ by less than this, besides what chance makes, are of one size.
+SAME_SIZE = 0.1
 NO_RECORDS = (
     "not all requests came with the edge's record on both sides: the key needs the permission trace"
 )
@@ -96,12 +98,13 @@ def _named(found: Sequence[Finding], split: Split, felt: Mapping[str, Finding]) 
     moved = {name: one for name, one in felt.items() if one.seen}
     if not moved:
         return _unfelt(found, split, felt)
-    candidates = [part for part in found if part.seen and _of(part, moved)]
+    unfelt = _worth(found, felt)
+    candidates = [part for part in found if part.seen and (_of(part, moved) or part in unfelt)]
     if not candidates:
         return Explanation(tuple(found), split, None, "", None, NO_PART)
-    most = max(candidates, key=lambda part: abs(part.value))
+    most = _first_of_the_largest(candidates)
     of = _of(most, moved)
-    whole = moved[of].value
+    whole = moved[of].value if of else 0.0
     share = most.value / whole if whole else None
     is_late = stages.after_first(most.name)
     others = [c for c in candidates if stages.after_first(c.name) is not is_late]
@@ -110,16 +113,36 @@ def _named(found: Sequence[Finding], split: Split, felt: Mapping[str, Finding]) 
     return Explanation(tuple(found), split, most, of, share, "", also)
 
 
+def _first_of_the_largest(candidates: Sequence[Finding]) -> Finding:
+    """The largest; of several of one size the first on the way.
+
+    What is held back early can make what follows longer or shorter, and never the other way round.
+    """
+
+    def reach(part: Finding) -> float:
+        low, high = part.difference.interval()
+        return (high - low) / 2
+
+    largest = max(candidates, key=lambda part: abs(part.value))
+    least = (1 - SAME_SIZE) * abs(largest.value) - reach(largest)
+    return next(part for part in candidates if abs(part.value) + reach(part) >= least)
+
+
 def _unfelt(found: Sequence[Finding], split: Split, felt: Mapping[str, Finding]) -> Explanation:
     """Name the part that moved, if it is worth it, although nothing that is felt shows it."""
     if not any(one.difference.known for one in felt.values()):
         return Explanation(tuple(found), split, None, "", None, NOT_ENOUGH)
-    least = LEAST_WORTH * felt[END_TO_END].difference.before if END_TO_END in felt else float("inf")
-    worth = [part for part in found if part.seen and abs(part.value) >= least]
+    worth = _worth(found, felt)
     if not worth:
         return Explanation(tuple(found), split, None, "", None, NOTHING_FELT)
-    most = max(worth, key=lambda part: abs(part.value))
+    most = _first_of_the_largest(worth)
     return Explanation(tuple(found), split, most, "", None, "")
+
+
+def _worth(found: Sequence[Finding], felt: Mapping[str, Finding]) -> list[Finding]:
+    """The parts that moved by so much of the whole wait that they are named, felt or not."""
+    least = LEAST_WORTH * felt[END_TO_END].difference.before if END_TO_END in felt else float("inf")
+    return [part for part in found if part.seen and abs(part.value) >= least]
 
 
 def _of(part: Finding, moved: Mapping[str, Finding]) -> str:

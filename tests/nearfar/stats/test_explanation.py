@@ -64,6 +64,13 @@ def test_a_part_that_the_whole_varies_too_much_to_show_is_named_as_that() -> Non
     assert any("varies too much to show" in line for line in telling.lines(found))
 
 
+def test_of_two_parts_of_one_size_the_first_on_the_way_is_named_and_the_other_beside_it() -> None:
+    found = sides(more={"look_up": 30.0, "after t6": 30.1}).explanation
+    assert found.most is not None
+    assert found.also is not None
+    assert ("look_up", "after t6") == (found.most.name, found.also.name)
+
+
 def test_a_part_that_is_sure_and_tiny_is_not_named() -> None:
     found = sides(more={"admit": 1.0}).explanation
     assert ["admit"] == [part.name for part in found.parts if part.seen]
