@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from edge_frontend import sse
@@ -77,8 +77,10 @@ def cold(start: Starter, log: Path, number: int) -> tuple[Start, Server]:
     return found, running
 
 
-def warm(running: Server, number: int) -> Start:
+def warm(running: Server, number: int, granted: Mapping[str, str] | None = None) -> Start:
     """The first token of an answer by a server that has answered before.
+
+    `granted`: the header that a gate asks for, where the server has one.
 
     Raises:
         NearfarError: it answered otherwise.
@@ -92,6 +94,7 @@ def warm(running: Server, number: int) -> Start:
         "stream": True,
     }
     headers = {"content-type": "application/json", "authorization": f"Bearer {target.api_key}"}
+    headers |= granted or {}
     began_s = time.time()
     with Line(Address.of(target.url)) as line:
         connected_ms = line.opening.connect_ms
