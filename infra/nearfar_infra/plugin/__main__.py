@@ -1,40 +1,10 @@
-"""Serves the plugin until Pulumi ends it; the port is the first line on stdout."""
+"""The plugin of the project's own resources."""
 
 from __future__ import annotations
 
-import signal
-import sys
-from concurrent import futures
-from threading import Event
-
-import grpc
-from pulumi.runtime.proto import provider_pb2_grpc
-
 from nearfar_infra.plugin.servicer import Servicer
+from nearfar_infra.plugin.serving import serve
 from nearfar_infra.plugin.table import KINDS
 
-# What Pulumi itself allows in one message.
-_MAX_BYTES = 400 << 20
-
-
-def main() -> int:
-    options = [
-        ("grpc.max_receive_message_length", _MAX_BYTES),
-        ("grpc.max_send_message_length", _MAX_BYTES),
-    ]
-    server = grpc.server(futures.ThreadPoolExecutor(max_workers=8), options=options)
-    provider_pb2_grpc.add_ResourceProviderServicer_to_server(Servicer(KINDS), server)
-    port = server.add_insecure_port("127.0.0.1:0")
-    server.start()
-    sys.stdout.write(f"{port}\n")
-    sys.stdout.flush()
-    ended = Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: ended.set())
-    ended.wait()
-    server.stop(0)
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    serve(Servicer(KINDS), workers=8)

@@ -7,22 +7,18 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import sys
 from collections.abc import Iterator, Mapping
-from concurrent import futures
 from importlib.metadata import version
 from pathlib import Path
-from threading import Event
 from typing import Any
 
-import grpc
 from google.protobuf import struct_pb2
 from pulumi.runtime import rpc
-from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc
+from pulumi.runtime.proto import plugin_pb2, provider_pb2
 
 from nearfar_infra.plugin.kinds import Kind
 from nearfar_infra.plugin.servicer import Servicer
+from nearfar_infra.plugin.serving import serve
 
 from ..api import Api
 from .account import Account
@@ -82,25 +78,14 @@ class Linode(Servicer):
         return provider_pb2.InvokeResponse(failures=[failure])
 
 
-def main() -> int:
+def main() -> None:
     """Serve; the first line on stdout is the port."""
     home = Path(os.environ["NEARFAR_ENGINE_HOME"])
     server = Server(**json.loads((home / "server.json").read_text()))
     kinds = Kinds(Account(home / "account.json"), server)
     # The account is one file behind one lock: more calls at once would only wait for it.
-    serving = grpc.server(futures.ThreadPoolExecutor(max_workers=4))
-    provider_pb2_grpc.add_ResourceProviderServicer_to_server(Linode(kinds), serving)
-    port = serving.add_insecure_port("127.0.0.1:0")
-    serving.start()
-    sys.stdout.write(f"{port}\n")
-    sys.stdout.flush()
-    ended = Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: ended.set())
-    ended.wait()
-    serving.stop(0)
-    return 0
+    serve(Linode(kinds), workers=4)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
